@@ -1,0 +1,1 @@
+"""What is made of traces: the trace format, metrics, statistics and reports."""

@@ -1,0 +1,1 @@
+"""GGUF models and scripted actors behind the wire formats that harnesses speak."""

@@ -1,0 +1,1 @@
+"""Scripted tasks: prompt, tools, deterministic world and the judge of what each call was worth."""
