@@ -103,9 +103,11 @@ class Catalog(BaseModel):
     def _name_entries(cls, data: Any) -> Any:
         if not isinstance(data, dict) or not isinstance(data.get("models"), dict):
             return data
-        named = {
-            key: {"name": key} | entry if isinstance(entry, dict) else entry for key, entry in data["models"].items()
-        }
+        named = {}
+        for key, entry in data["models"].items():
+            if isinstance(entry, dict) and "name" in entry:
+                raise ValueError(f"models.{key}.name is given: a model's name is its table's")
+            named[key] = entry | {"name": key} if isinstance(entry, dict) else entry
         return data | {"models": named}
 
     @model_validator(mode="after")
@@ -117,15 +119,13 @@ class Catalog(BaseModel):
             raise ValueError("two models have the same file")
         return self
 
-    def find(self, name: str) -> ModelEntry:
-        """The model of that name. UserError, with the known names and the nearest one, where there is none."""
+    def find(self, name: str, also: str = "") -> ModelEntry:
+        """The model of that name. UserError, with the nearest and the known names and `also`, where there is none."""
         if name in self.models:
             return self.models[name]
         near = difflib.get_close_matches(name, self.models, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UserError(
-            f"unknown model {name!r}: {hint}known are {', '.join(self.models)}, or give the path of a .gguf file"
-        )
+        raise UserError(f"unknown model {name!r}: {hint}known are {', '.join(self.models)}{also}")
 
     def identify(self, sha256: str) -> ModelEntry | None:
         """The named model with these bytes; None where no named model has them."""
@@ -141,10 +141,8 @@ def parse(text: str, where: str) -> Catalog:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(step) for step in first["loc"]) or "(top level)"
-        value = (
-            "" if first["type"] in ("missing", "value_error") and first["loc"] == () else f" = {first['input']!r:.80}"
-        )
-        raise UserError(f"{where}: {key}{value}: {first['msg']}") from error
+        value = "" if isinstance(first["input"], dict) else f" = {first['input']!r:.80}"
+        raise UserError(f"{where}: {key}{value}: {first['msg'].removeprefix('Value error, ')}") from error
 
 
 def read(path: Path) -> Catalog:

@@ -15,8 +15,8 @@ from runners.models.catalog import Catalog, ModelEntry
 class ModelFile:
     """A GGUF file, ready to be loaded.
 
-    `size` is in bytes, `context_length` in tokens (None where the file does not say). `dialect`, `sampler` and `licence` are
-    None for a file that is not of the catalogue: the dialect is then chosen from the chat template.
+    `size` is in bytes, `context_length` in tokens (None where the file does not say). `dialect`, `sampler` and
+    `licence` are None for a file that is not of the catalogue: the dialect is then chosen from the chat template.
     """
 
     name: str
@@ -43,7 +43,7 @@ def resolve(name_or_path: str, cache: Path | None = None, known: Catalog | None 
     store = open_cache(cache)
     if name_or_path not in models.models and is_path(name_or_path):
         return _from_path(Path(name_or_path).expanduser(), store, models)
-    entry = models.find(name_or_path)
+    entry = models.find(name_or_path, also="; or give the path of a .gguf file")
     path = store.models / entry.file
     wrong = fault(entry, path, store)
     if wrong is not None:
