@@ -1,0 +1,40 @@
+# tripbench. `make` alone lists the targets.
+
+PYTHON ?= python3
+GPU ?=
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint bench lock clean python-check
+# Each target is one command after another, whatever -j says.
+.NOTPARALLEL:
+
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: python-check ## Make .venv with everything in it (PYTHON=... chooses the Python, GPU=cuda compiles for CUDA)
+	@$(PYTHON) tools/setup_env.py --gpu "$(GPU)"
+
+test: setup ## Run all tests (fetches the small model first)
+	@$(BIN)/tripbench models pull smollm2-135m
+	@$(BIN)/python -m pytest
+
+lint: setup ## Check style and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/mypy tools/setup_env.py tools/lock.py
+
+bench: setup ## Measure decode throughput beside llama.cpp's own server
+	@$(BIN)/python bench/run.py
+
+lock: python-check ## Write constraints.txt anew from pyproject.toml (UPGRADE=1 takes newer versions)
+	@$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
+
+clean: ## Remove .venv and what tools left behind (models and compiled wheels stay in the user's cache)
+	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+python-check:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'error: $(PYTHON) is not Python 3.11 or newer: name one with make PYTHON=/path/to/python3.11 ...' >&2; exit 1; }
