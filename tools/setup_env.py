@@ -97,12 +97,10 @@ def lock(path: Path, what: str) -> Iterator[None]:
         yield
 
 
-def python(*arguments: str, log: Path | None = None, env: dict[str, str] | None = None) -> int:
-    """Runs the Python of .venv; its output goes to the terminal or to `log`. Returns its exit status."""
+def python(*arguments: str, log: Path, env: dict[str, str] | None = None) -> int:
+    """Runs the Python of .venv with its output in `log`. Returns its exit status."""
     command = [str(VENV / "bin" / "python"), *arguments]
     surroundings = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"} | (env or {})
-    if log is None:
-        return subprocess.run(command, env=surroundings, stdin=subprocess.DEVNULL, check=False).returncode
     with log.open("wb") as file:
         return subprocess.run(
             command, env=surroundings, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=False
@@ -110,9 +108,12 @@ def python(*arguments: str, log: Path | None = None, env: dict[str, str] | None 
 
 
 def install(what: str, *arguments: str) -> None:
-    """pip install, quiet. SetupError where it fails."""
-    if python("-m", "pip", "install", "--quiet", "--no-deps", "--no-input", *arguments) != 0:
-        raise SetupError(f"pip could not install {what}: see its lines above; run make setup again once that is mended")
+    """pip install. SetupError, with pip's own last error, where it fails."""
+    log = VENV / "pip.log"
+    if python("-m", "pip", "install", "--no-deps", "--no-input", "--progress-bar", "off", *arguments, log=log) != 0:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        errors = [line for line in lines if line.startswith("ERROR:")] or lines[-1:] or ["it said nothing"]
+        raise SetupError(f"pip could not install {what}: {errors[0]} (all of it: {log}); then run make setup again")
 
 
 def install_pinned(what: str, requirements: str) -> None:
