@@ -131,6 +131,9 @@ class TapeFile:
             if self._header() == (0, 0) and not run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 for statement in _SCHEMA:
                     run(statement)
+            if self.path.with_name(self.path.name + "-journal").exists() and self._header()[0] == APPLICATION_ID:
+                # Left by a writer killed before its journal held anything; SQLite removes it with the next change.
+                run(f"PRAGMA application_id = {APPLICATION_ID}")
 
     def _header(self) -> tuple[int, int]:
         run = self._connection.execute
@@ -147,6 +150,10 @@ class TapeFile:
                 f"{self.path}: found a tape of version {version}, expected version {SCHEMA_VERSION}; "
                 "use the tripbench that wrote it, or another file"
             )
+        with self.snapshot() as run:  # nobody changes the file's size meanwhile
+            pages, page_size = run("PRAGMA page_count").fetchone()[0], run("PRAGMA page_size").fetchone()[0]
+            if (size := self.path.stat().st_size) < pages * page_size:  # SQLite would read a cut page as zeros
+                raise self.damaged(f"found {size} bytes, expected {pages * page_size}")
 
     @contextmanager
     def _meanings(self) -> Iterator[None]:

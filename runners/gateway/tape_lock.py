@@ -35,8 +35,11 @@ class LockFile:
         self._changed = threading.Condition()
 
     @classmethod
-    def open(cls, path: Path) -> LockFile:
-        """The process's object for that file, which is made if missing. OSError where that is impossible."""
+    def open(cls, path: Path, *, of_description: bool | None = None) -> LockFile:
+        """The process's object for that file, which is made if missing. OSError where that is impossible.
+
+        of_description: the kind of lock; None takes the better one that the platform has. The kinds exclude each other.
+        """
         global _fork_hook  # noqa: PLW0603
         with _registry_lock:
             if not _fork_hook:
@@ -47,7 +50,8 @@ class LockFile:
             if lock_file is None:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
                 identity = _identity(os.fstat(descriptor))
-                lock_file = _registry[identity] = cls(descriptor, identity, of_description=has_description_locks())
+                kind = has_description_locks() if of_description is None else of_description
+                lock_file = _registry[identity] = cls(descriptor, identity, of_description=kind)
             lock_file._users += 1
             return lock_file
 
