@@ -1,0 +1,60 @@
+"""Which JSON values are tool calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from runners.gateway.conversation import Call, Tool
+
+_ARGUMENTS = ("arguments", "parameters")
+_ALLOWED = frozenset(("name", *_ARGUMENTS, "id", "type"))
+
+
+def calls_in(value: Any, tools: Mapping[str, Tool], *, explicit: bool) -> tuple[Call, ...]:
+    """The calls that a JSON value makes; empty when it is anything else.
+
+    A call is an object with the keys `name` and `arguments` (or `parameters`; an object, or a JSON text of one), or
+    `{"function": {...}}` around one; a list is several calls when each item is one. Any other key makes it plain
+    data. `explicit` says that it stands in a `<tool_call>` block: then the tool may be unknown, since the model
+    clearly tried to call something, and the harness answers that; elsewhere only known tools are called.
+    """
+    if isinstance(value, list):
+        found = [calls_in(item, tools, explicit=explicit) for item in value if isinstance(item, dict)]
+        return tuple(call for calls in found for call in calls) if len(found) == len(value) and all(found) else ()
+    if not isinstance(value, dict):
+        return ()
+    inner = value.get("function")
+    if isinstance(inner, dict) and not set(value) - {"function", "id", "type", "index"}:
+        value = inner
+    if set(value) - _ALLOWED:
+        return ()
+    name = value.get("name")
+    if not isinstance(name, str) or not name or (name not in tools and not explicit):
+        return ()
+    arguments = _arguments(value, tools.get(name))
+    return () if arguments is None else (Call(_clean(name), _clean(arguments)),)
+
+
+def _arguments(value: Mapping[str, Any], tool: Tool | None) -> dict[str, Any] | None:
+    """The arguments object; None where there is none. A known tool that needs no argument may be called without."""
+    given = [value[key] for key in _ARGUMENTS if key in value]
+    if not given or given == [None]:
+        return {} if tool is not None and not tool.schema.get("required") else None
+    arguments = given[0]
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments, strict=False)
+        except (ValueError, RecursionError):
+            return None
+    return arguments if isinstance(arguments, dict) and len(given) == 1 else None
+
+
+def _clean(value: Any) -> Any:
+    """Lone surrogates, which JSON's escapes can spell and UTF-8 can not, become U+FFFD."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    return [_clean(item) for item in value] if isinstance(value, list) else value

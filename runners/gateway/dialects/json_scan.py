@@ -1,0 +1,153 @@
+"""Finds the end of a JSON value in a text that may still grow, in one pass, however long or hostile the text."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from typing import Any, Literal
+
+MAX_DEPTH = 200
+"""Deeper values are not taken for calls: what reads them next (JSON libraries, templates) recurses."""
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_STRING_STOP = re.compile(r'["\\]')
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_NUMBER_PART = re.compile(r"-?[\d.eE+-]*")
+_LITERALS = ("true", "false", "null")
+
+Status = Literal["more", "done", "failed"]
+_Expect = Literal["key-or-end", "key", "colon", "value", "value-or-end", "comma-or-end"]
+
+
+class JsonScanner:
+    """Reads one JSON object or array that begins at `start`.
+
+    Two liberties, because models take them: raw line breaks in strings, and an object in doubled braces (`{{...}}`,
+    its end doubled or not). `closed` has the outermost objects closed so far as (first, end) index pairs, so that a
+    value that fails half way need not be read again.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.at = start
+        """The first index not read yet; after "done" the end of the value (exclusive), after "failed" the offender."""
+        self.closed: list[tuple[int, int]] = []
+        self._dropped: list[int] = []
+        self._stack: list[tuple[str, int, bool]] = []
+        self._expect: _Expect = "value"
+        self._string: int | None = None
+
+    def advance(self, text: str, *, final: bool) -> Status:
+        """Reads on. `text` is the whole text, longer than or equal to what was given before; `final`: no more comes."""
+        while True:
+            if self._string is not None:
+                if not self._end_string(text):
+                    if not final:
+                        return "more"
+                    self.at = self._string + 1  # no quote follows, so nothing in there begins an object: still one pass
+                    return "failed"
+                self._expect = "colon" if self._expect in ("key", "key-or-end") else "comma-or-end"
+            if not self._stack and self._expect == "comma-or-end":
+                return "done"
+            space = _SPACE.match(text, self.at)
+            self.at = space.end() if space else self.at
+            if self.at >= len(text):
+                return "failed" if final else "more"
+            status = self._token(text, final)
+            if status is not None:
+                return status
+
+    def value(self, text: str, first: int | None = None, end: int | None = None) -> Any:
+        """The value in text[first:end] (all of it by default), doubled braces made single. Raises ValueError."""
+        first, end = self.start if first is None else first, self.at if end is None else end
+        parts, last = [], first
+        for index in self._dropped[bisect_left(self._dropped, first) : bisect_left(self._dropped, end)]:
+            parts.append(text[last:index])
+            last = index + 1
+        parts.append(text[last:end])
+        return json.loads("".join(parts), strict=False)
+
+    def _end_string(self, text: str) -> bool:
+        while stop := _STRING_STOP.search(text, self.at):
+            if stop.group() == '"':
+                self.at = stop.end()
+                self._string = None
+                return True
+            if stop.end() >= len(text):
+                self.at = stop.start()
+                return False
+            self.at = stop.end() + 1
+        self.at = len(text)
+        return False
+
+    def _token(self, text: str, final: bool) -> Status | None:  # noqa: PLR0911
+        """Reads one token; None means that reading goes on."""
+        char, expect = text[self.at], self._expect
+        if char == '"' and expect in ("key", "key-or-end", "value", "value-or-end"):
+            self._string = self.at
+            self.at += 1
+            return None
+        if char == "{" and expect == "key-or-end" and not self._stack[-1][2]:
+            self._stack[-1] = (*self._stack[-1][:2], True)
+            self._drop()
+            return None
+        if char in "{[" and expect in ("value", "value-or-end"):
+            if len(self._stack) >= MAX_DEPTH:
+                return "failed"
+            self._stack.append((char, self.at, False))
+            self._expect = "key-or-end" if char == "{" else "value-or-end"
+        elif char in "}]" and expect in ("key-or-end", "value-or-end", "comma-or-end"):
+            return self._close(text, char, final)
+        elif char == ":" and expect == "colon":
+            self._expect = "value"
+        elif char == "," and expect == "comma-or-end":
+            self._expect = "key" if self._stack[-1][0] == "{" else "value"
+        elif expect in ("value", "value-or-end"):
+            return self._scalar(text, final)
+        else:
+            return "failed"
+        self.at += 1
+        return None
+
+    def _drop(self) -> None:
+        self._dropped.append(self.at)
+        self.at += 1
+
+    def _close(self, text: str, char: str, final: bool) -> Status | None:
+        opener, first, doubled = self._stack[-1]
+        if opener != ("{" if char == "}" else "["):
+            return "failed"
+        if doubled:
+            after = _SPACE.match(text, self.at + 1)
+            following = after.end() if after else self.at + 1
+            if following >= len(text) and not final:
+                return "more"
+            if text[following : following + 1] == "}":
+                self._drop()
+                self.at = following
+        self.at += 1
+        self._stack.pop()
+        self._expect = "comma-or-end"
+        if char == "}":
+            while self.closed and self.closed[-1][0] > first:
+                self.closed.pop()
+            self.closed.append((first, self.at))
+        return None
+
+    def _scalar(self, text: str, final: bool) -> Status | None:
+        part = _NUMBER_PART.match(text, self.at)
+        if part and part.end() == len(text) > self.at and part.end() > part.start() and not final:
+            return "more"
+        number = _NUMBER.match(text, self.at)
+        if number:
+            self.at = number.end()
+        else:
+            literal = next((word for word in _LITERALS if text.startswith(word, self.at)), None)
+            if literal is None:
+                rest = text[self.at : self.at + 5]
+                partial = self.at + len(rest) == len(text) and any(word.startswith(rest) for word in _LITERALS)
+                return "more" if partial and not final else "failed"
+            self.at += len(literal)
+        self._expect = "comma-or-end"
+        return None

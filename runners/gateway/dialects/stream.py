@@ -1,0 +1,212 @@
+"""One reply taken apart as it comes: thinking, visible text, tool calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from runners.gateway.conversation import Call, Reply, Tool
+from runners.gateway.dialects.calls import calls_in
+from runners.gateway.dialects.json_scan import JsonScanner
+
+Delta = tuple[Literal["thinking", "text"], str]
+
+_THINK, _THINK_END = "<think>", "</think>"
+_CALL, _CALL_END = "<tool_call>", "</tool_call>"
+_FENCE = "```"
+_TURN = "<|im_start|>"
+_STRAY = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>")
+_MARKS = (_THINK, _THINK_END, _CALL, _CALL_END, _FENCE, _TURN, *_STRAY)
+_MARK = re.compile("|".join(map(re.escape, _MARKS)) + r"|[{\[]")
+_CODE_MARK = re.compile(rf"{_FENCE}|{_CALL}|[{{\[]")
+_PLAIN_MARK = re.compile("|".join(map(re.escape, (_THINK, _THINK_END, _TURN, *_STRAY))))
+_HEAD = r"```[ \t]*[\w+.#-]{0,20}[ \t]*\r?\n?\s*"
+_OPENER = re.compile(rf"(?:{_HEAD})?(?:{_CALL}\s*(?:{_HEAD})?)?")
+_ROLE = re.compile(re.escape(_TURN) + r"([a-z]*)\s?")
+_AFTER_CALL = re.compile(r"[\s,;}]*")
+_LONGEST = max(map(len, _MARKS))
+
+
+class _Sink:
+    """Text without white space at either end, given out as early as that allows."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self._space = ""
+
+    def add(self, piece: str) -> str:
+        """Takes a piece and returns what of it (and of earlier white space) is certain."""
+        piece = self._space + piece if self.sent else piece.lstrip()
+        visible = piece.rstrip()
+        self._space = piece[len(visible) :]
+        if visible:
+            self.sent.append(visible)
+        return visible
+
+
+class ReplyStream:
+    """A parser of one reply. For every way to cut a text into pieces, the deltas and the reply are the same text.
+
+    What is visible text for certain comes out at once; what may become a call, a marker or a trailing space is held
+    back. Rules: `<think>` spans are thinking. A `<tool_call>` block, a fence whose content begins with a call, and a
+    call anywhere else in the text are calls; their wrapping and stray special tokens vanish. Everything else, an
+    unfinished call included, is text as it was written. A turn that the model writes for somebody else
+    (`<|im_start|>user`) ends the reply.
+    """
+
+    def __init__(self, tools: Sequence[Tool], *, thinking: bool = False) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._thinking = thinking
+        self._raw = ""
+        self._at = 0
+        self._scanner: JsonScanner | None = None
+        self._fence: Literal["none", "code", "calls"] = "none"
+        self._plain_block = False
+        self._after_call = False
+        self._over = False
+        self._text, self._thought = _Sink(), _Sink()
+        self._calls: list[Call] = []
+        self._out: list[Delta] = []
+
+    def feed(self, delta: str) -> list[Delta]:
+        """Takes the next piece of raw text; returns what became certain."""
+        self._raw += delta
+        return self._run(final=False)
+
+    def finish(self, complete: bool) -> tuple[list[Delta], Reply]:
+        """Ends the reply; returns the rest of the deltas, and all of it. `complete` False: cut by the token limit."""
+        deltas = self._run(final=True)
+        return deltas, Reply("".join(self._text.sent), "".join(self._thought.sent), tuple(self._calls))
+
+    def _run(self, *, final: bool) -> list[Delta]:
+        while self._at < len(self._raw) and self._step(final):
+            pass
+        if self._scanner is None and self._at:
+            self._raw = self._raw[self._at :]
+            self._at = 0
+        out, self._out = self._out, []
+        return out
+
+    def _emit(self, end: int) -> None:
+        """The raw text up to `end` (exclusive) is text, or thinking."""
+        kind: Literal["thinking", "text"] = "thinking" if self._thinking else "text"
+        sink = self._thought if self._thinking else self._text
+        if certain := sink.add(self._raw[self._at : end]):
+            self._out.append((kind, certain))
+        self._at = end
+
+    def _emit_all_but_partial(self, marks: Sequence[str], final: bool) -> None:
+        """Everything is text but for a beginning of one of the marks at the very end."""
+        end = len(self._raw)
+        if not final:
+            for start in range(max(self._at, end - _LONGEST), end):
+                if any(mark.startswith(self._raw[start:]) for mark in marks):
+                    end = start
+                    break
+        self._emit(end)
+
+    def _step(self, final: bool) -> bool:
+        """Settles the next piece; False when it can not be settled without more text."""
+        if self._over:
+            self._at = len(self._raw)
+            return False
+        if self._thinking:
+            end = self._raw.find(_THINK_END, self._at)
+            if end < 0:
+                self._emit_all_but_partial((_THINK_END,), final)
+                return False
+            self._emit(end)
+            self._at += len(_THINK_END)
+            self._thinking = False
+            return True
+        if self._after_call:
+            skip = _AFTER_CALL.match(self._raw, self._at)
+            self._at = skip.end() if skip else self._at
+            self._after_call = self._at >= len(self._raw)
+        pattern = _CODE_MARK if self._fence == "code" else _MARK if self._tools else _PLAIN_MARK
+        mark = pattern.search(self._raw, self._at)
+        if mark is None:
+            self._emit_all_but_partial(_MARKS, final)
+            return False
+        self._emit(mark.start())
+        return self._mark(mark.group(), final)
+
+    def _mark(self, mark: str, final: bool) -> bool:
+        if mark == _THINK:
+            self._thinking = True
+        elif mark == _FENCE and self._fence != "none":
+            if self._fence == "code":
+                self._emit(self._at + len(mark))
+            else:
+                self._at += len(mark)
+            self._fence = "none"
+            return True
+        elif mark in (_FENCE, _CALL, "{", "["):
+            return self._opener(mark, final)
+        elif mark == _TURN:
+            role = _ROLE.match(self._raw, self._at)
+            if role is None or (role.end() == len(self._raw) and not final):
+                return False
+            self._over = role.group(1) not in ("", "assistant")
+            self._at = role.end()
+            return True
+        elif mark == _CALL_END and self._plain_block:
+            self._plain_block = False
+            self._emit(self._at + len(mark))
+            return True
+        self._at += len(mark)
+        return True
+
+    def _opener(self, mark: str, final: bool) -> bool:
+        """At a mark that may begin a call: decides whether one follows."""
+        opener = _OPENER.match(self._raw, self._at)
+        start = opener.end() if opener else self._at
+        rest = self._raw[start : start + _LONGEST]
+        undecided = start + len(rest) == len(self._raw) and any(m.startswith(rest) for m in (_CALL, _FENCE))
+        if undecided and not final:
+            return False
+        if rest[:1] not in ("{", "["):
+            self._not_a_call(mark, self._at + len(mark))
+            return True
+        if self._scanner is None:
+            self._scanner = JsonScanner(start)
+        scanner = self._scanner
+        status = scanner.advance(self._raw, final=final)
+        if status == "more":
+            return False
+        self._scanner = None
+        explicit = _CALL in self._raw[self._at : start]
+        fenced = _FENCE in self._raw[self._at : start]
+        spans = [*([(start, scanner.at)] if status == "done" else ()), *scanner.closed]
+        for first, end in spans:
+            if first < self._at or not (calls := self._calls_in(scanner, first, end, explicit)):
+                continue
+            if first == start:
+                self._at = first
+                self._fence = "calls" if fenced else self._fence
+            else:
+                self._emit(first)
+            self._calls.extend(calls)
+            self._at = end
+            self._after_call = True
+        if self._at < start:
+            self._fence = "code" if fenced else self._fence
+            self._plain_block = self._plain_block or explicit
+        if self._at < scanner.at:
+            self._after_call = False
+            self._emit(scanner.at)
+        return True
+
+    def _calls_in(self, scanner: JsonScanner, first: int, end: int, explicit: bool) -> tuple[Call, ...]:
+        try:
+            return calls_in(scanner.value(self._raw, first, end), self._tools, explicit=explicit)
+        except (ValueError, RecursionError):
+            return ()
+
+    def _not_a_call(self, mark: str, end: int) -> None:
+        if mark == _FENCE:
+            self._fence = "code"
+        elif mark == _CALL:
+            self._plain_block = True
+        self._emit(end)
