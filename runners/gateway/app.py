@@ -1,0 +1,312 @@
+"""The gateway's HTTP face: routes, episodes, and the way from a request to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from guards.errors import UserError
+from runners.gateway.aliases import VolatileLeft
+from runners.gateway.asking import (
+    Accepted,
+    Answer,
+    Ask,
+    Backend,
+    BackendFailure,
+    BadAsk,
+    ContextOverflow,
+    Delta,
+    Event,
+    Overloaded,
+)
+from runners.gateway.conversation import Call, Reply
+from runners.gateway.episode import Episode, EpisodeSettings, Step
+from runners.gateway.tape import TapeMiss
+from runners.gateway.wire import anthropic as wire
+
+_LOG = logging.getLogger(__name__)
+
+DEFAULT_EPISODE = "default"
+"""What `/v1/messages` without an episode belongs to."""
+
+MOST_BODY_BYTES = 64 * 2**20
+PING_SECONDS = 5.0
+_DISCONNECT_SECONDS = 0.5
+_EPISODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+class Gateway:
+    """Serves one backend to any number of episodes. All of it lives on one event loop."""
+
+    def __init__(self, backend: Backend, default: EpisodeSettings) -> None:
+        """`default` are the settings of requests that name no episode; they may choose their sampler themselves.
+
+        Raises UserError where the settings do not fit the backend.
+        """
+        self.backend = backend
+        self._episodes: dict[str, Episode] = {}
+        self.open(DEFAULT_EPISODE, default.model_copy(update={"request_sampler": True}))
+        self.app = Starlette(
+            routes=[
+                Route("/healthz", self._healthz),
+                Route("/v1/models", self._models),
+                Route("/v1/messages", self._messages, methods=["POST"]),
+                Route("/e/{episode}", self._episode, methods=["PUT", "GET", "DELETE"]),
+                Route("/e/{episode}/v1/models", self._models),
+                Route("/e/{episode}/v1/messages", self._messages, methods=["POST"]),
+            ],
+            exception_handlers={404: _no_such_route, 405: _no_such_route},
+        )
+
+    def open(self, name: str, settings: EpisodeSettings) -> Episode:
+        """Begins an episode. Raises UserError for a bad or taken name or settings that the backend can not fulfil."""
+        if not _EPISODE_NAME.fullmatch(name):
+            raise UserError(f"episode {name!r}: use letters, digits, dot, dash and underscore, 128 at most")
+        if name in self._episodes:
+            raise UserError(f"episode {name!r} is open already; close it first or take another name")
+        if settings.window is not None and settings.window > self.backend.window:
+            raise UserError(
+                f"episode {name!r}: window {settings.window} is more than the model's {self.backend.window}"
+            )
+        self._episodes[name] = Episode(name, settings)
+        return self._episodes[name]
+
+    def close(self, name: str) -> Episode | None:
+        """Ends an episode and returns it; None where none is open under that name."""
+        return self._episodes.pop(name, None)
+
+    # -- routes --------------------------------------------------------------------------------------------------
+
+    async def _healthz(self, request: Request) -> Response:
+        wrong = self.backend.healthy()
+        body = {"status": "ok" if wrong is None else wrong, "model": self.backend.name, "episodes": len(self._episodes)}
+        return JSONResponse(body, 200 if wrong is None else 503)
+
+    async def _models(self, request: Request) -> Response:
+        model = {"type": "model", "id": self.backend.name, "display_name": self.backend.name}
+        model["created_at"] = "1970-01-01T00:00:00Z"
+        name = self.backend.name
+        return JSONResponse({"data": [model], "has_more": False, "first_id": name, "last_id": name})
+
+    async def _episode(self, request: Request) -> Response:
+        name = request.path_params["episode"]
+        if request.method == "PUT":
+            try:
+                settings = EpisodeSettings.model_validate_json(await request.body() or b"{}")
+                return JSONResponse(self.open(name, settings).summary(), 201)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(str(step) for step in first["loc"]) or "body"
+                return _error(400, "invalid_request_error", f"episode {name!r}: {where}: {first['msg']}")
+            except UserError as error:
+                return _error(409 if name in self._episodes else 400, "invalid_request_error", str(error))
+        episode = self.close(name) if request.method == "DELETE" else self._episodes.get(name)
+        return _no_episode(name) if episode is None else JSONResponse(episode.summary())
+
+    async def _messages(self, request: Request) -> Response:
+        name = request.path_params.get("episode", DEFAULT_EPISODE)
+        episode = self._episodes.get(name)
+        if episode is None:
+            return _no_episode(name)
+        try:
+            parsed = wire.MessagesRequest.read(await _body(request))
+            if name == DEFAULT_EPISODE and parsed.model not in (self.backend.name, DEFAULT_EPISODE):
+                return _error(
+                    404, "not_found_error", f"model: {parsed.model!r} is not served; {self.backend.name!r} is"
+                )
+            turn = _Turn(self.backend, episode, parsed, request)
+        except ClientDisconnect:
+            return Response(status_code=499)
+        except Exception as error:
+            return _error(*_classify(error, episode))
+        return await (turn.streamed() if parsed.stream else turn.whole())
+
+
+class _Turn:
+    """One request on its way to an answer."""
+
+    def __init__(self, backend: Backend, episode: Episode, parsed: wire.MessagesRequest, request: Request) -> None:
+        settings = episode.settings
+        self._episode = episode
+        self._request = request
+        self._model = parsed.model
+        self._session = request.headers.get("x-deepseek-harness-session-id")
+        conversation = episode.hide(parsed.conversation(), self._session)
+        self._agent = episode.roster.ordinal(self._session, conversation)
+        self._compaction = request.headers.get("x-deepseek-harness-compact") == "1"
+        sampler = settings.sampler if settings.sampler is not None else backend.sampler
+        if settings.request_sampler:
+            asked = {"temperature": parsed.temperature, "top_p": parsed.top_p, "top_k": parsed.top_k}
+            sampler = sampler.model_copy(update={key: value for key, value in asked.items() if value is not None})
+        self._step = episode.begin(self._agent, compaction=self._compaction)
+        self._ask = Ask(
+            episode=episode.name,
+            agent=self._agent,
+            step=self._step,
+            conversation=conversation,
+            decode_mode="forced" if parsed.forced else settings.decode_mode,
+            max_tokens=min(parsed.max_tokens, settings.max_tokens or parsed.max_tokens),
+            window=settings.window or backend.window,
+            sampler=sampler,
+            seed=settings.seed,
+            stops=parsed.stop_sequences,
+            compaction=self._compaction,
+            only_tool=parsed.only_tool,
+            occurrences=episode.occurrences,
+        )
+        self._events = backend.answer(self._ask)
+        self._settled = False
+
+    async def whole(self) -> Response:
+        """The reply in one piece; the work is cancelled when the client goes away."""
+        task = asyncio.ensure_future(self._last())
+        try:
+            while not (await asyncio.wait({task}, timeout=_DISCONNECT_SECONDS))[0]:
+                if await self._request.is_disconnected():
+                    return Response(status_code=499)
+            answer = task.result()
+        except Exception as error:
+            return _error(*_classify(error, self._episode))
+        finally:
+            await self._end(task)
+        return JSONResponse(wire.message(self._identifier(answer), self._model, answer, self._call_ids(answer)))
+
+    async def streamed(self) -> Response:
+        """The reply as server-sent events. What fails before the first event is an HTTP error."""
+        try:
+            accepted = await anext(self._events)
+            assert isinstance(accepted, Accepted)
+        except Exception as error:
+            await self._end(None)
+            return _error(*_classify(error, self._episode))
+        return StreamingResponse(self._sse(accepted), media_type="text/event-stream")
+
+    async def _sse(self, accepted: Accepted) -> AsyncIterator[bytes]:
+        stream = wire.MessageStream(self._identifier(None), self._model)
+        task: asyncio.Future[Event] | None = None
+        waited = 0.0
+        try:
+            yield stream.start(accepted.input_tokens)
+            while True:
+                task = task or asyncio.ensure_future(anext(self._events))
+                if not (await asyncio.wait({task}, timeout=_DISCONNECT_SECONDS))[0]:
+                    if await self._request.is_disconnected():
+                        return
+                    waited += _DISCONNECT_SECONDS
+                    if waited >= PING_SECONDS:
+                        waited = 0.0
+                        yield wire.PING
+                    continue
+                event, task = task.result(), None
+                if isinstance(event, Delta):
+                    if piece := stream.delta(event.kind, event.text):
+                        yield piece
+                elif isinstance(event, Answer):
+                    answer = self._settle(event)
+                    yield stream.finish(answer, self._call_ids(answer))
+                    return
+        except Exception as error:
+            _, kind, text = _classify(error, self._episode)
+            yield wire.sse(wire.error(kind, text))
+        finally:
+            await self._end(task)
+
+    async def _last(self) -> Answer:
+        async with aclosing(self._events) as events:  # type: ignore[type-var]
+            async for event in events:
+                if isinstance(event, Answer):
+                    return self._settle(event)
+        raise BackendFailure("the backend ended without an answer")
+
+    async def _end(self, task: asyncio.Future[Any] | None) -> None:
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+        await self._events.aclose()  # type: ignore[attr-defined]
+        if not self._settled:
+            self._episode.abandon(self._agent, self._step)
+
+    def _settle(self, answer: Answer) -> Answer:
+        """Books the answer and makes real what it names by alias."""
+        self._settled = True
+        self._episode.roster.replied(answer)
+        self._episode.steps.append(
+            Step(
+                agent=self._agent,
+                step=self._step,
+                session=self._session,
+                compaction=self._compaction,
+                calls=len(answer.reply.calls),
+                input_tokens=answer.input_tokens,
+                output_tokens=answer.output_tokens,
+                prefill_seconds=answer.prefill_seconds,
+                decode_seconds=answer.decode_seconds,
+                finish=answer.finish,
+                tape_key=answer.tape_key,
+                prompt_digest=answer.prompt_digest,
+                decoded=answer.decoded,
+            )
+        )
+        calls = tuple(Call(call.name, self._episode.aliases.reveal(call.arguments)) for call in answer.reply.calls)
+        return replace(answer, reply=Reply(answer.reply.text, answer.reply.thinking, calls))
+
+    def _call_ids(self, answer: Answer) -> tuple[str, ...]:
+        return self._episode.call_ids(self._agent, self._step, len(answer.reply.calls))
+
+    def _identifier(self, answer: Answer | None) -> str:
+        """Equal in every run of the episode, and different for each of its replies."""
+        kind = "summary" if self._compaction else "step"
+        made_of = f"{self._episode.name} {self._agent} {kind} {self._step}"
+        return "msg_" + hashlib.sha256(made_of.encode()).hexdigest()[:24]
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BODY_BYTES:
+            raise BadAsk(f"the body has more than {MOST_BODY_BYTES} bytes")
+    return bytes(body)
+
+
+def _classify(error: BaseException, episode: Episode) -> tuple[int, str, str]:
+    """HTTP status, error type and text. What is no mistake of the request marks the episode as failed."""
+    match error:
+        case BadAsk():
+            return 400, "invalid_request_error", str(error)
+        case ContextOverflow():
+            return 400, "invalid_request_error", wire.overflow_text(error.input_tokens, error.window)
+        case Overloaded():
+            return 529, "overloaded_error", str(error)
+        case TapeMiss() | VolatileLeft() | BackendFailure():
+            episode.failure = episode.failure or f"{type(error).__name__}: {error}"
+            return 500, "api_error", str(error)
+        case _:
+            _LOG.error("episode %s: internal error", episode.name, exc_info=error)
+            episode.failure = episode.failure or f"internal error: {type(error).__name__}: {error}"
+            return 500, "api_error", f"internal error: {type(error).__name__}: {error}"
+
+
+def _error(status: int, kind: str, text: str) -> Response:
+    return JSONResponse(wire.error(kind, text), status)
+
+
+def _no_episode(name: str) -> Response:
+    return _error(404, "not_found_error", f"episode {name!r} is not open; PUT /e/{name} opens it")
+
+
+async def _no_such_route(request: Request, _error_raised: Exception) -> Response:
+    status = getattr(_error_raised, "status_code", 404)
+    return _error(status, "not_found_error", f"{request.method} {request.url.path} is nothing that is served here")

@@ -1,0 +1,30 @@
+"""The engine's configuration."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class EngineOptions(BaseModel):
+    """How a model is run. Numbers are tokens where nothing else is said."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    n_ctx: int = Field(default=8192, ge=64)
+    """The window of one request: prompt and completion together."""
+    slots: int = Field(default=4, ge=1, le=32)
+    """Requests decoded at the same time."""
+    cells: int | None = Field(default=None, ge=64)
+    """KV cells shared by all sequences; None is `n_ctx` times `slots`."""
+    batch: int = Field(default=256, ge=32, le=4096)
+    """Tokens of one llama_decode at most."""
+    threads: int | None = Field(default=None, ge=1)
+    """None is the number of cores this process may use."""
+    kv_type: str = "f16"
+    gpu_layers: int = Field(default=-1, ge=-1)
+    """-1 is all, where the build has a GPU backend."""
+    deterministic: bool = False
+    queue: int = Field(default=64, ge=1)
+    """Requests that may wait for a slot or for cells."""
+    snapshot_bytes: int = Field(default=256 * 2**20, ge=0)
+    """Memory for snapshots of sequences whose memory can not be cut."""

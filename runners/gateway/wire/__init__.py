@@ -1,0 +1,1 @@
+"""The wire formats: reading requests into conversations, writing replies and errors."""

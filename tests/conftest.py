@@ -1,0 +1,21 @@
+"""Fixtures that more than one test module uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runners.gateway.opening import calm_threads
+from tests.tiny_gguf import Arch, write
+
+calm_threads()
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Arch, Path]]:
+    """A tiny random-weight GGUF of each kind of memory."""
+    folder = tmp_path_factory.mktemp("tiny")
+    archs: tuple[Arch, ...] = ("llama", "mamba", "hybrid", "swa", "encoder", "embedding")
+    yield {arch: write(folder / f"{arch}.gguf", arch, context_length=2048) for arch in archs}
