@@ -183,7 +183,7 @@ def _hardware() -> list[Finding]:
 
 
 def _output(command: list[str]) -> tuple[int, str]:
-    """Exit status and output (stdout, else stderr) of a command; -1 and the reason where it does not run or end."""
+    """Exit status and stdout (else stderr) of a command; -1 and the reason where it does not run or end in time."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False
@@ -193,16 +193,23 @@ def _output(command: list[str]) -> tuple[int, str]:
     return done.returncode, (done.stdout.strip() or done.stderr.strip())
 
 
+def _entry(data: object, *keys: str) -> str | None:
+    """A text inside nested objects; None where there is none."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data if isinstance(data, str) else None
+
+
 def _docker() -> list[Finding]:
     if shutil.which("docker") is None:
         return [Finding("docker", "missing", "no docker command", "only needed for --sandbox docker: install Docker")]
     status, output = _output(["docker", "version", "--format", "{{json .}}"])
     try:
-        versions = json.loads(output.splitlines()[0]) if output else {}
+        versions = json.loads(output)
     except ValueError:
-        versions = {}
-    client = ((versions.get("Client") or {}).get("Version")) or "unknown"
-    server = (versions.get("Server") or {}).get("Version")
+        versions = None
+    client = _entry(versions, "Client", "Version") or "unknown"
+    server = _entry(versions, "Server", "Version")
     details = {"client": client, "engine": server}
     if status != 0 or not server:
         advice = "only needed for --sandbox docker: start the Docker engine, or set DOCKER_HOST"

@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -102,9 +103,15 @@ def python(*arguments: str, log: Path, env: dict[str, str] | None = None) -> int
     command = [str(VENV / "bin" / "python"), *arguments]
     surroundings = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"} | (env or {})
     with log.open("wb") as file:
-        return subprocess.run(
-            command, env=surroundings, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=False
-        ).returncode
+        process = subprocess.Popen(
+            command, env=surroundings, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+        )
+        try:
+            return process.wait()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # pip's own children, compilers too, end with it
+            process.wait()
+            raise
 
 
 def install(what: str, *arguments: str) -> None:
@@ -241,6 +248,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Sets up .venv for tripbench.")
     parser.add_argument("--gpu", default="", choices=sorted(GPU_ARGS), help="GPU backend to compile for")
     gpu = parser.parse_args().gpu
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with lock(cache_folder() / "locks" / f"setup-{digest(str(ROOT))}.lock", "the set-up of this folder"):
             setup(gpu)
