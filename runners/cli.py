@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from guards.errors import UserError
-from runners import cli_doctor, cli_models
+from runners import cli_doctor, cli_models, cli_serve
 
 app = typer.Typer(
     name="tripbench",
@@ -27,6 +27,7 @@ app = typer.Typer(
 # Groups and commands are registered here, one line each.
 app.add_typer(cli_models.app, name="models")
 app.command("doctor")(cli_doctor.doctor)
+app.command("serve")(cli_serve.serve)
 
 
 def _print_version(wanted: bool) -> None:

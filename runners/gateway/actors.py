@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,7 +36,7 @@ class ActorBackend:
         self.window = window
         self._actor = actor
 
-    async def answer(self, ask: Ask) -> AsyncIterator[Event]:
+    async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
         prompt = _as_text(ask.conversation)
         tokens = estimate(prompt)
         if tokens >= ask.window:

@@ -6,10 +6,9 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
@@ -31,7 +30,7 @@ from runners.gateway.asking import (
     Event,
     Overloaded,
 )
-from runners.gateway.conversation import Call, Reply
+from runners.gateway.conversation import Call, ToolCall
 from runners.gateway.episode import Episode, EpisodeSettings, Step
 from runners.gateway.tape import TapeMiss
 from runners.gateway.wire import anthropic as wire
@@ -42,6 +41,8 @@ DEFAULT_EPISODE = "default"
 """What `/v1/messages` without an episode belongs to."""
 
 MOST_BODY_BYTES = 64 * 2**20
+SESSION_HEADER = "x-deepseek-harness-session-id"
+COMPACT_HEADER = "x-deepseek-harness-compact"
 PING_SECONDS = 5.0
 _DISCONNECT_SECONDS = 0.5
 _EPISODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -57,7 +58,7 @@ class Gateway:
         """
         self.backend = backend
         self._episodes: dict[str, Episode] = {}
-        self.open(DEFAULT_EPISODE, default.model_copy(update={"request_sampler": True}))
+        self.open(DEFAULT_EPISODE, default, plain=True)
         self.app = Starlette(
             routes=[
                 Route("/healthz", self._healthz),
@@ -70,7 +71,7 @@ class Gateway:
             exception_handlers={404: _no_such_route, 405: _no_such_route},
         )
 
-    def open(self, name: str, settings: EpisodeSettings) -> Episode:
+    def open(self, name: str, settings: EpisodeSettings, *, plain: bool = False) -> Episode:
         """Begins an episode. Raises UserError for a bad or taken name or settings that the backend can not fulfil."""
         if not _EPISODE_NAME.fullmatch(name):
             raise UserError(f"episode {name!r}: use letters, digits, dot, dash and underscore, 128 at most")
@@ -80,7 +81,7 @@ class Gateway:
             raise UserError(
                 f"episode {name!r}: window {settings.window} is more than the model's {self.backend.window}"
             )
-        self._episodes[name] = Episode(name, settings)
+        self._episodes[name] = Episode(name, settings, plain=plain)
         return self._episodes[name]
 
     def close(self, name: str) -> Episode | None:
@@ -122,11 +123,11 @@ class Gateway:
             return _no_episode(name)
         try:
             parsed = wire.MessagesRequest.read(await _body(request))
-            if name == DEFAULT_EPISODE and parsed.model not in (self.backend.name, DEFAULT_EPISODE):
+            if episode.plain and parsed.model not in (self.backend.name, DEFAULT_EPISODE):
                 return _error(
                     404, "not_found_error", f"model: {parsed.model!r} is not served; {self.backend.name!r} is"
                 )
-            turn = _Turn(self.backend, episode, parsed, request)
+            turn = await _Turn.of(self.backend, episode, parsed, request)
         except ClientDisconnect:
             return Response(status_code=499)
         except Exception as error:
@@ -137,37 +138,44 @@ class Gateway:
 class _Turn:
     """One request on its way to an answer."""
 
-    def __init__(self, backend: Backend, episode: Episode, parsed: wire.MessagesRequest, request: Request) -> None:
-        settings = episode.settings
+    def __init__(self, episode: Episode, request: Request, model: str, ask: Ask, events: AsyncGenerator[Event]) -> None:
         self._episode = episode
         self._request = request
-        self._model = parsed.model
-        self._session = request.headers.get("x-deepseek-harness-session-id")
-        conversation = episode.hide(parsed.conversation(), self._session)
-        self._agent = episode.roster.ordinal(self._session, conversation)
-        self._compaction = request.headers.get("x-deepseek-harness-compact") == "1"
+        self._model = model
+        self._ask = ask
+        self._events = events
+        self._settled = False
+
+    @classmethod
+    async def of(cls, backend: Backend, episode: Episode, parsed: wire.MessagesRequest, request: Request) -> _Turn:
+        """Raises BadAsk, VolatileLeft."""
+        settings = episode.settings
+        session = request.headers.get(SESSION_HEADER)
+        conversation = parsed.conversation()
+        agent = await episode.agent(session, conversation)
+        hidden = episode.hidden(session, conversation)
         sampler = settings.sampler if settings.sampler is not None else backend.sampler
-        if settings.request_sampler:
+        if episode.plain:
             asked = {"temperature": parsed.temperature, "top_p": parsed.top_p, "top_k": parsed.top_k}
             sampler = sampler.model_copy(update={key: value for key, value in asked.items() if value is not None})
-        self._step = episode.begin(self._agent, compaction=self._compaction)
-        self._ask = Ask(
+        compaction = request.headers.get(COMPACT_HEADER) == "1"
+        ask = Ask(
             episode=episode.name,
-            agent=self._agent,
-            step=self._step,
-            conversation=conversation,
+            agent=agent,
+            session=session,
+            step=episode.begin(agent, compaction=compaction),
+            conversation=hidden,
             decode_mode="forced" if parsed.forced else settings.decode_mode,
             max_tokens=min(parsed.max_tokens, settings.max_tokens or parsed.max_tokens),
             window=settings.window or backend.window,
             sampler=sampler,
             seed=settings.seed,
             stops=parsed.stop_sequences,
-            compaction=self._compaction,
+            compaction=compaction,
             only_tool=parsed.only_tool,
             occurrences=episode.occurrences,
         )
-        self._events = backend.answer(self._ask)
-        self._settled = False
+        return cls(episode, request, parsed.model, ask, backend.answer(ask))
 
     async def whole(self) -> Response:
         """The reply in one piece; the work is cancelled when the client goes away."""
@@ -181,7 +189,7 @@ class _Turn:
             return _error(*_classify(error, self._episode))
         finally:
             await self._end(task)
-        return JSONResponse(wire.message(self._identifier(answer), self._model, answer, self._call_ids(answer)))
+        return JSONResponse(wire.message(self._identifier(), self._model, answer, self._call_ids(answer)))
 
     async def streamed(self) -> Response:
         """The reply as server-sent events. What fails before the first event is an HTTP error."""
@@ -194,7 +202,7 @@ class _Turn:
         return StreamingResponse(self._sse(accepted), media_type="text/event-stream")
 
     async def _sse(self, accepted: Accepted) -> AsyncIterator[bytes]:
-        stream = wire.MessageStream(self._identifier(None), self._model)
+        stream = wire.MessageStream(self._identifier(), self._model)
         task: asyncio.Future[Event] | None = None
         waited = 0.0
         try:
@@ -224,30 +232,29 @@ class _Turn:
             await self._end(task)
 
     async def _last(self) -> Answer:
-        async with aclosing(self._events) as events:  # type: ignore[type-var]
-            async for event in events:
-                if isinstance(event, Answer):
-                    return self._settle(event)
+        async for event in self._events:
+            if isinstance(event, Answer):
+                return self._settle(event)
         raise BackendFailure("the backend ended without an answer")
 
     async def _end(self, task: asyncio.Future[Any] | None) -> None:
         if task is not None and not task.done():
             task.cancel()
             await asyncio.wait({task})
-        await self._events.aclose()  # type: ignore[attr-defined]
-        if not self._settled:
-            self._episode.abandon(self._agent, self._step)
+        await self._events.aclose()
+        if not self._settled and not self._ask.compaction:
+            self._episode.abandon(self._ask.agent, self._ask.step)
 
     def _settle(self, answer: Answer) -> Answer:
         """Books the answer and makes real what it names by alias."""
         self._settled = True
-        self._episode.roster.replied(answer)
+        ask, aliases = self._ask, self._episode.aliases
         self._episode.steps.append(
             Step(
-                agent=self._agent,
-                step=self._step,
-                session=self._session,
-                compaction=self._compaction,
+                agent=ask.agent,
+                step=ask.step,
+                session=ask.session,
+                compaction=ask.compaction,
                 calls=len(answer.reply.calls),
                 input_tokens=answer.input_tokens,
                 output_tokens=answer.output_tokens,
@@ -259,16 +266,23 @@ class _Turn:
                 decoded=answer.decoded,
             )
         )
-        calls = tuple(Call(call.name, self._episode.aliases.reveal(call.arguments)) for call in answer.reply.calls)
-        return replace(answer, reply=Reply(answer.reply.text, answer.reply.thinking, calls))
+        if self._episode.plain or not answer.reply.calls:
+            return answer
+        ids = self._call_ids(answer)
+        calls = tuple(
+            Call(call.name, cast(dict[str, Any], aliases.reveal(call.arguments))) for call in answer.reply.calls
+        )
+        aliases.sent([ToolCall(at, call.name, call.arguments) for at, call in zip(ids, calls, strict=True)])
+        return replace(answer, reply=replace(answer.reply, calls=calls))
 
     def _call_ids(self, answer: Answer) -> tuple[str, ...]:
-        return self._episode.call_ids(self._agent, self._step, len(answer.reply.calls))
+        """Made of agent, step and index, so that they are equal in every run."""
+        return tuple(f"toolu_{self._ask.agent}_{self._ask.step}_{at}" for at in range(len(answer.reply.calls)))
 
-    def _identifier(self, answer: Answer | None) -> str:
+    def _identifier(self) -> str:
         """Equal in every run of the episode, and different for each of its replies."""
-        kind = "summary" if self._compaction else "step"
-        made_of = f"{self._episode.name} {self._agent} {kind} {self._step}"
+        ask = self._ask
+        made_of = f"{ask.episode} {ask.agent} {'summary' if ask.compaction else 'step'} {ask.step}"
         return "msg_" + hashlib.sha256(made_of.encode()).hexdigest()[:24]
 
 

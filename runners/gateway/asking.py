@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -40,6 +40,7 @@ class Ask:
 
     episode: str
     agent: int
+    session: str | None
     step: int
     conversation: Conversation
     decode_mode: DecodeMode
@@ -123,7 +124,7 @@ class Backend(Protocol):
     window: int
     """The most tokens that an episode's window can have."""
 
-    def answer(self, ask: Ask) -> AsyncIterator[Event]: ...
+    def answer(self, ask: Ask) -> AsyncGenerator[Event]: ...
 
     def healthy(self) -> str | None:
         """None, or what is wrong."""

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from runners.gateway.aliases import AliasMap
-from runners.gateway.asking import Answer, DecodeMode, Occurrences
-from runners.gateway.conversation import (
-    Conversation,
-    Message,
-    Part,
-    Text,
-    Thinking,
-    Tool,
-    ToolCall,
-    ToolResult,
-)
+from runners.gateway.asking import DecodeMode, Occurrences
+from runners.gateway.conversation import Conversation
 from runners.gateway.sampler import Sampler
 
-SPAWN_TOOLS = ("subagent", "subagent_fork")
-"""DeepSeek Harness' tools that start another agent; their argument `prompt` begins the child's first message."""
-
 KEPT_STEPS = 10_000
+PARENT_SECONDS = 10.0
+"""How long a child whose call can not be told apart from another's waits for its parent to name it."""
+_POLL_SECONDS = 0.02
 
 
 class EpisodeSettings(BaseModel):
@@ -46,12 +37,15 @@ class EpisodeSettings(BaseModel):
     root_session: str | None = None
     """The session id of the root agent; None takes the first that comes."""
     workspace: str | None = None
-    """Absolute path that prompts show as `/workspace`; None hides none."""
+    """What prompts show as `/workspace`; None hides none."""
     home: str | None = None
+    """What prompts show as `/home/agent`; None hides none."""
     volatile: dict[str, str] = Field(default_factory=dict)
-    """Further values that must not reach a prompt, with what stands in their place."""
-    request_sampler: bool = False
-    """Whether a request may set temperature, top_p and top_k for itself."""
+    """Further values that differ from run to run, with the aliases that prompts show in their place."""
+    watch: tuple[str, ...] = ()
+    """Values that have no alias and must not stand in a prompt: one that does fails the episode."""
+    allow: tuple[str, ...] = ()
+    """Texts of the scenario whose dates are its own, whatever day it is."""
 
 
 @dataclass(frozen=True)
@@ -73,68 +67,58 @@ class Step:
     decoded: bool
 
 
-class Roster:
-    """The agents of an episode, by ordinal: the root is 0, the others are numbered in the order in which spawn calls
-    were made (by replies, then by calls within a reply), not in the order in which they happen to ask first.
+class Episode:
+    """The state of one episode while it runs. Lives on the server's event loop.
 
-    A child is known by its first message, which begins with the prompt of the call that started it: the harness runs
-    parallel spawns at once, so the order of arrival is a race.
+    `plain` is for requests that name no episode: nothing of theirs is aliased, and they may set their own sampler.
+    Raises UserError where the settings' volatile values can not be hidden without doubt.
     """
 
-    def __init__(self, root_session: str | None) -> None:
-        self._ordinals: dict[str, int] = {}
-        self._root = root_session
-        self._spawns: list[tuple[str, bool]] = []
-        """Prompts of spawn calls in order, and whether the child is known."""
-
-    def ordinal(self, session: str | None, conversation: Conversation) -> int:
-        """The agent of a request by its session id; None is the root."""
-        if session is None:
-            return 0
-        if session in self._ordinals:
-            return self._ordinals[session]
-        if session == self._root or (self._root is None and not self._ordinals):
-            self._ordinals[session] = 0
-            return 0
-        first = next((part.text for part in conversation.messages[0].parts if isinstance(part, Text)), "")
-        for at, (prompt, known) in enumerate(self._spawns):
-            if not known and prompt and first.startswith(prompt):
-                self._spawns[at] = (prompt, True)
-                self._ordinals[session] = at + 1
-                return at + 1
-        self._spawns.append((first, True))
-        self._ordinals[session] = len(self._spawns)
-        return len(self._spawns)
-
-    def replied(self, answer: Answer) -> None:
-        """Notes the spawn calls of a reply, with prompts as the harness will see them."""
-        for call in answer.reply.calls:
-            prompt = call.arguments.get("prompt")
-            if call.name in SPAWN_TOOLS and isinstance(prompt, str):
-                self._spawns.append((prompt, False))
-
-
-class Episode:
-    """The state of one episode while it runs. Lives on the server's event loop; nothing here blocks."""
-
-    def __init__(self, name: str, settings: EpisodeSettings) -> None:
+    def __init__(self, name: str, settings: EpisodeSettings, *, plain: bool = False) -> None:
         self.name = name
         self.settings = settings
+        self.plain = plain
         self.occurrences = Occurrences()
         self.aliases = AliasMap(
             workspace=settings.workspace,
             home=settings.home,
             root_session=settings.root_session,
             extra=settings.volatile,
+            watch=settings.watch,
         )
-        self.roster = Roster(settings.root_session)
+        for text in settings.allow:
+            self.aliases.allow(text)
         self.steps: deque[Step] = deque(maxlen=KEPT_STEPS)
         self.failure: str | None = None
         """Why this episode can not be trusted any more; None as long as it can."""
+        self.assumed: list[str] = []
+        """Sessions whose agent could only be told by the order of arrival: another run may number them otherwise."""
         self._next: dict[int, int] = {}
 
+    async def agent(self, session: str | None, conversation: Conversation) -> int:
+        """The ordinal of the agent that asks: 0 is the root, or a request without a session id."""
+        if self.plain:
+            return 0
+        waited = 0.0
+        while (number := self.aliases.number(session, conversation)) is None and waited < PARENT_SECONDS:
+            await asyncio.sleep(_POLL_SECONDS)
+            waited += _POLL_SECONDS
+        if number is None:
+            number = self.aliases.assume(session, conversation)
+            self.assumed.append(session or "")
+        return number
+
+    def hidden(self, session: str | None, conversation: Conversation) -> Conversation:
+        """The conversation with aliases in place of what is volatile. Raises VolatileLeft where some of it is left."""
+        if self.plain:
+            return conversation
+        self.aliases.learn(session, conversation)
+        hidden = self.aliases.hidden(conversation)
+        self.aliases.check(hidden)
+        return hidden
+
     def begin(self, agent: int, *, compaction: bool) -> int:
-        """The ordinal of the agent's next step; summaries for a compaction have that of the step they precede."""
+        """The ordinal of the agent's next step; a summary for a compaction has that of the step that it precedes."""
         step = self._next.get(agent, 0)
         if not compaction:
             self._next[agent] = step + 1
@@ -145,38 +129,13 @@ class Episode:
         if self._next.get(agent) == step + 1:
             self._next[agent] = step
 
-    def call_ids(self, agent: int, step: int, count: int) -> tuple[str, ...]:
-        """Tool-call ids: made of agent, step and index, so that they are equal in every run."""
-        return tuple(f"toolu_{agent}_{step}_{index}" for index in range(count))
-
-    def hide(self, conversation: Conversation) -> Conversation:
-        """The conversation with aliases in place of everything volatile. Raises VolatileLeft where some is left."""
-        hidden = Conversation(
-            self.aliases.hide(conversation.system),
-            tuple(Message(m.role, tuple(self._hide(m.parts))) for m in conversation.messages),
-            tuple(Tool(t.name, self.aliases.hide(t.description), t.schema) for t in conversation.tools),
-        )
-        self.aliases.check(hidden)
-        return hidden
-
-    def _hide(self, parts: Iterable[Part]) -> Iterable[Part]:
-        hide = self.aliases.hide
-        for part in parts:
-            match part:
-                case Text(text):
-                    yield Text(hide(text))
-                case Thinking(text):
-                    yield Thinking(hide(text))
-                case ToolCall(identifier, name, arguments):
-                    yield ToolCall(identifier, name, self.aliases.hide_json(arguments))
-                case ToolResult(identifier, text, error):
-                    yield ToolResult(identifier, hide(text), error)
-
     def summary(self) -> dict[str, Any]:
-        """For `GET /e/EPISODE`: settings, steps, failure."""
+        """For `GET /e/EPISODE`: settings, steps (the last 10,000), aliases, failure."""
         return {
             "episode": self.name,
             "settings": self.settings.model_dump(mode="json"),
             "failure": self.failure,
+            "assumed": self.assumed,
+            "aliases": dict(self.aliases.pairs),
             "steps": [vars(step) for step in self.steps],
         }

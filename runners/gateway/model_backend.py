@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Literal
 
 from guards.errors import UserError
 from runners.gateway.asking import (
@@ -22,8 +23,8 @@ from runners.gateway.asking import (
 )
 from runners.gateway.card import ModelCard
 from runners.gateway.conversation import Reply, Tool
-from runners.gateway.dialects import dialect
 from runners.gateway.dialects.base import Dialect
+from runners.gateway.dialects.registry import dialect
 from runners.gateway.dialects.stream import ReplyStream
 from runners.gateway.engine import Engine, Ticket
 from runners.gateway.generation import Busy, EngineDead, Generation, Overflow, Request
@@ -78,7 +79,7 @@ class ModelBackend:
         if self._tape is not None:
             self._tape.close()
 
-    async def answer(self, ask: Ask) -> AsyncIterator[Event]:
+    async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
         job = self._render(ask)
         tape, engine = self._tape, self._engine
         stored = tape.get(job.key) if tape is not None else None
@@ -160,7 +161,7 @@ class ModelBackend:
             yield Delta(kind, text)
         yield self._answer(job, stored, reply, decoded=False)
 
-    async def _decode(self, job: _Job, tokens: list[int]) -> AsyncGenerator[Event, None]:
+    async def _decode(self, job: _Job, tokens: list[int]) -> AsyncGenerator[Event]:
         engine = self._engine
         assert engine is not None
         ask = job.ask
@@ -214,7 +215,7 @@ class ModelBackend:
         job.ask.occurrences.answered(job.ask.agent, job.key.prompt)
         # A stop string of the dialect's own is an end like the end token; only one that was asked for is named.
         asked = completion.stop is not None and completion.stop in job.ask.stops
-        whole = "stop_string" if asked else "stop"
+        whole: Literal["stop", "stop_string"] = "stop_string" if asked else "stop"
         return Answer(
             reply,
             finish=whole if completion.finish == "stop" else "length",
@@ -229,7 +230,7 @@ class ModelBackend:
         )
 
 
-async def _async(events: Iterator[Event]) -> AsyncGenerator[Event, None]:
+async def _async(events: Iterator[Event]) -> AsyncGenerator[Event]:
     for event in events:
         yield event
 

@@ -91,7 +91,7 @@ def _card_from(
     engine: Engine, name: str, sha256: str, dialect: str | None, sampler: dict[str, float | int] | None
 ) -> ModelCard:
     from runners.gateway.card import ModelCard
-    from runners.gateway.dialects import choose
+    from runners.gateway.dialects.registry import choose
     from runners.gateway.llama import build
     from runners.gateway.sampler import Sampler
 

@@ -250,7 +250,7 @@ class MessageStream:
         self._held = ""
 
     def start(self, input_tokens: int) -> bytes:
-        body = {
+        body: dict[str, Any] = {
             "id": self._identifier,
             "type": "message",
             "role": "assistant",
