@@ -12,13 +12,13 @@ from dataclasses import dataclass
 class Grammar:
     """A GBNF grammar with the start rule `root`.
 
-    Without triggers it holds from the first token. With triggers (ECMAScript regular expressions for
-    `llama_sampler_init_grammar_lazy_patterns`) the reply is free until one is found anywhere in the text so far,
-    which is tested after every token; then the grammar holds from the first capture group on. The text from there to
-    the end of that token must fit the grammar (llama.cpp aborts the process otherwise), so every trigger ends in a
-    look-ahead for the end of the text and captures nothing that the grammar does not accept. llama.cpp searches the
-    whole text again at every token with a backtracking matcher, so triggers begin with a fixed text and have no
-    unbounded repetition.
+    Without triggers it holds from the first token. With triggers the reply is free until one of these regular
+    expressions is found in the text so far, tested after every token; the first capture group of the first one that is
+    found is where the grammar takes over. A trigger captures only what the grammar accepts, but the token that
+    completes it may say more: the engine refuses such a token when the text does not fit (llama.cpp's own lazy sampler
+    would abort the process). Triggers are valid for Python and for ECMAScript, as
+    `llama_sampler_init_grammar_lazy_patterns` wants them; they begin with a fixed text and repeat nothing without
+    bound, since the whole text is searched again at every token.
     """
 
     gbnf: str
@@ -132,8 +132,12 @@ class Rules:
 
     def _productive(self) -> set[str]:
         finite: set[str] = set()
-        while grown := {name for name, e in self._rules.items() if name not in finite and _finite(e, finite)}:
-            finite |= grown
+        size = -1
+        while len(finite) > size:
+            size = len(finite)
+            for name, expr in self._rules.items():  # at once, so that a chain of rules takes one round
+                if name not in finite and _finite(expr, finite):
+                    finite.add(name)
         return finite
 
 

@@ -13,10 +13,9 @@ MAX_CALLS = 8
 """Calls in one reply that a grammar allows: a model that can not stop is stopped here."""
 
 SPACE = r"(?: |\n[ \t]{0,40})?"
-"""The rule `ws` as an ECMAScript regular expression, for triggers."""
-END = r"(?![\s\S])"
-OPEN_CALL = rf'\{{\{{?{SPACE}"name"(?:{SPACE}:(?:{SPACE}")?)?'
-"""A call in JSON has begun: its first key is `name`. Fits `loose-call` up to there."""
+"""The rule `ws` as a regular expression, for triggers."""
+OPEN_CALL = rf'\{{\{{?{SPACE}"name"'
+"""A call in JSON has begun: the first key is `name`. Fits `loose-call` up to there."""
 
 
 def add_call_rules(rules: Rules, tools: Sequence[Tool]) -> None:

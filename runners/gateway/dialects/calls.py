@@ -10,28 +10,31 @@ from runners.gateway.conversation import Call, Tool
 
 _ARGUMENTS = ("arguments", "parameters")
 _ALLOWED = frozenset(("name", *_ARGUMENTS, "id", "type"))
+_AROUND = frozenset(("function", "id", "type", "index"))
 
 
-def calls_in(value: Any, tools: Mapping[str, Tool], *, explicit: bool) -> tuple[Call, ...]:
+def calls_in(value: Any, tools: Mapping[str, Tool], *, marked: bool) -> tuple[Call, ...]:
     """The calls that a JSON value makes; empty when it is anything else.
 
     A call is an object with the keys `name` and `arguments` (or `parameters`; an object, or a JSON text of one), or
     `{"function": {...}}` around one; a list is several calls when each item is one. Any other key makes it plain
-    data. `explicit` says that it stands in a `<tool_call>` block: then the tool may be unknown, since the model
-    clearly tried to call something, and the harness answers that; elsewhere only known tools are called.
+    data. The tool may be unknown where the model clearly tried to call something, which the harness then answers:
+    in a `<tool_call>` block (`marked`), and anywhere in the exact form `{"name": string, "arguments": object}`.
+    Anything looser is a call of a known tool only.
     """
     if isinstance(value, list):
-        found = [calls_in(item, tools, explicit=explicit) for item in value if isinstance(item, dict)]
+        found = [calls_in(item, tools, marked=marked) for item in value if isinstance(item, dict)]
         return tuple(call for calls in found for call in calls) if len(found) == len(value) and all(found) else ()
     if not isinstance(value, dict):
         return ()
     inner = value.get("function")
-    if isinstance(inner, dict) and not set(value) - {"function", "id", "type", "index"}:
+    if isinstance(inner, dict) and not set(value) - _AROUND:
         value = inner
-    if set(value) - _ALLOWED:
-        return ()
     name = value.get("name")
-    if not isinstance(name, str) or not name or (name not in tools and not explicit):
+    if set(value) - _ALLOWED or not isinstance(name, str) or not name:
+        return ()
+    exact = set(value) == {"name", "arguments"} and isinstance(value["arguments"], dict)
+    if name not in tools and not marked and not exact:
         return ()
     arguments = _arguments(value, tools.get(name))
     return () if arguments is None else (Call(_clean(name), _clean(arguments)),)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from runners.gateway.conversation import Conversation, Text, Tool, ToolCall, ToolResult
 from runners.gateway.dialects.base import Dialect, Mode, result_text
-from runners.gateway.dialects.call_rules import END, OPEN_CALL, SPACE, add_call_rules, several
+from runners.gateway.dialects.call_rules import OPEN_CALL, SPACE, add_call_rules, several
 from runners.gateway.dialects.schema_rules import WS
 from runners.gateway.grammar import Grammar, Ref, Rules, Terminal, alt, literal, opt, seq
 from runners.gateway.template import ChatTemplate, TemplateRefusal
@@ -49,9 +49,9 @@ class Generic(Dialect):
         return Grammar(
             rules.gbnf(alt((several(fence, seq(WS, opt("\n"))), body))),
             (
-                rf"(```[a-z]{{0,10}}{SPACE}(?:\[{SPACE})?{OPEN_CALL}){END}",
-                rf"(\[{SPACE}{OPEN_CALL}){END}",
-                rf"({OPEN_CALL}){END}",
+                rf"(```[a-z]{{0,10}}{SPACE}(?:\[{SPACE})?{OPEN_CALL})",
+                rf"(\[{SPACE}{OPEN_CALL})",
+                rf"({OPEN_CALL})",
             ),
         )
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from runners.gateway.conversation import Conversation, Tool
 from runners.gateway.dialects.base import Dialect, Mode, chat_messages, openai_tools
-from runners.gateway.dialects.call_rules import END, OPEN_CALL, SPACE, add_call_rules, several
+from runners.gateway.dialects.call_rules import OPEN_CALL, SPACE, add_call_rules, several
 from runners.gateway.dialects.schema_rules import WS
 from runners.gateway.grammar import Grammar, Ref, Rules, Terminal, alt, literal, opt, seq
 from runners.gateway.template import ChatTemplate
@@ -39,10 +39,10 @@ class Hermes(Dialect):
         return Grammar(
             rules.gbnf(alt((tagged, several(fence, seq(WS, opt("\n"))), body))),
             (
-                rf'(<tool_call>{SPACE}(?:\{{\{{?{SPACE}"?)?){END}',
-                rf"(```[a-z]{{0,10}}{SPACE}(?:\[{SPACE})?{OPEN_CALL}){END}",
-                rf"(\[{SPACE}{OPEN_CALL}){END}",
-                rf"({OPEN_CALL}){END}",
+                r"(<tool_call>)",
+                rf"(```[a-z]{{0,10}}{SPACE}(?:\[{SPACE})?{OPEN_CALL})",
+                rf"(\[{SPACE}{OPEN_CALL})",
+                rf"({OPEN_CALL})",
             ),
         )
 

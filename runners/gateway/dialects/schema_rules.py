@@ -200,7 +200,7 @@ class SchemaRules:
         for pair, required in reversed(pairs):
             rule = self._rules.add(self._rules.fresh(self._prefix), pair)
             begun = seq(rule, rest, WS)
-            first = begun if required else alt((begun, first))
+            first = begun if required else self._rules.add(self._rules.fresh(self._prefix), alt((begun, first)))
             following = seq(_SEPARATOR, rule)
             rest = self._rules.add(
                 self._rules.fresh(self._prefix), seq(following if required else opt(following), rest)

@@ -176,11 +176,11 @@ class ReplyStream:
         if status == "more":
             return False
         self._scanner = None
-        explicit = _CALL in self._raw[self._at : start]
+        marked = _CALL in self._raw[self._at : start]
         fenced = _FENCE in self._raw[self._at : start]
         spans = [*([(start, scanner.at)] if status == "done" else ()), *scanner.closed]
         for first, end in spans:
-            if first < self._at or not (calls := self._calls_in(scanner, first, end, explicit)):
+            if first < self._at or not (calls := self._calls_in(scanner, first, end, marked)):
                 continue
             if first == start:
                 self._at = first
@@ -192,15 +192,15 @@ class ReplyStream:
             self._after_call = True
         if self._at < start:
             self._fence = "code" if fenced else self._fence
-            self._plain_block = self._plain_block or explicit
+            self._plain_block = self._plain_block or marked
         if self._at < scanner.at:
             self._after_call = False
             self._emit(scanner.at)
         return True
 
-    def _calls_in(self, scanner: JsonScanner, first: int, end: int, explicit: bool) -> tuple[Call, ...]:
+    def _calls_in(self, scanner: JsonScanner, first: int, end: int, marked: bool) -> tuple[Call, ...]:
         try:
-            return calls_in(scanner.value(self._raw, first, end), self._tools, explicit=explicit)
+            return calls_in(scanner.value(self._raw, first, end), self._tools, marked=marked)
         except (ValueError, RecursionError):
             return ()
 
