@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from runners.gateway.opening import calm_threads
 from tests.tiny_gguf import Arch, write
 
 calm_threads()
+
+# The same examples in every run, however busy the machine is.
+settings.register_profile("tripbench", deadline=None, derandomize=True)
+settings.load_profile("tripbench")
 
 
 @pytest.fixture(scope="session")

@@ -64,6 +64,9 @@ class ActorBackend:
     def healthy(self) -> str | None:
         return None
 
+    def load(self) -> dict[str, int]:
+        return {}
+
     def close(self) -> None:
         pass
 

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from guards.errors import UserError
 from runners.gateway.aliases import VolatileLeft
@@ -81,8 +82,12 @@ class Gateway:
             raise UserError(
                 f"episode {name!r}: window {settings.window} is more than the model's {self.backend.window}"
             )
-        self._episodes[name] = Episode(name, settings, plain=plain)
-        return self._episodes[name]
+        try:
+            episode = Episode(name, settings, plain=plain)
+        except UserError as error:
+            raise UserError(f"episode {name!r}: {error}") from error
+        self._episodes[name] = episode
+        return episode
 
     def close(self, name: str) -> Episode | None:
         """Ends an episode and returns it; None where none is open under that name."""
@@ -93,7 +98,7 @@ class Gateway:
     async def _healthz(self, request: Request) -> Response:
         wrong = self.backend.healthy()
         body = {"status": "ok" if wrong is None else wrong, "model": self.backend.name, "episodes": len(self._episodes)}
-        return JSONResponse(body, 200 if wrong is None else 503)
+        return JSONResponse(body | self.backend.load(), 200 if wrong is None else 503)
 
     async def _models(self, request: Request) -> Response:
         model = {"type": "model", "id": self.backend.name, "display_name": self.backend.name}
@@ -105,12 +110,16 @@ class Gateway:
         name = request.path_params["episode"]
         if request.method == "PUT":
             try:
-                settings = EpisodeSettings.model_validate_json(await request.body() or b"{}")
+                settings = EpisodeSettings.model_validate_json(await _body(request) or b"{}")
                 return JSONResponse(self.open(name, settings).summary(), 201)
             except ValidationError as error:
                 first = error.errors()[0]
                 where = ".".join(str(step) for step in first["loc"]) or "body"
                 return _error(400, "invalid_request_error", f"episode {name!r}: {where}: {first['msg']}")
+            except ClientDisconnect:
+                return Response(status_code=499)
+            except BadAsk as error:
+                return _error(400, "invalid_request_error", f"episode {name!r}: {error}")
             except UserError as error:
                 return _error(409 if name in self._episodes else 400, "invalid_request_error", str(error))
         episode = self.close(name) if request.method == "DELETE" else self._episodes.get(name)
@@ -144,7 +153,10 @@ class _Turn:
         self._model = model
         self._ask = ask
         self._events = events
+        self._task: asyncio.Future[Any] | None = None
+        """What is being waited for: the next event, or the whole answer."""
         self._settled = False
+        self._ended = False
 
     @classmethod
     async def of(cls, backend: Backend, episode: Episode, parsed: wire.MessagesRequest, request: Request) -> _Turn:
@@ -179,17 +191,18 @@ class _Turn:
 
     async def whole(self) -> Response:
         """The reply in one piece; the work is cancelled when the client goes away."""
-        task = asyncio.ensure_future(self._last())
+        self._task = asyncio.ensure_future(self._last())
         try:
-            while not (await asyncio.wait({task}, timeout=_DISCONNECT_SECONDS))[0]:
+            while not (await asyncio.wait({self._task}, timeout=_DISCONNECT_SECONDS))[0]:
                 if await self._request.is_disconnected():
                     return Response(status_code=499)
-            answer = task.result()
+            answer = self._task.result()
+            body = wire.body(wire.message(self._identifier(), self._model, answer, self._call_ids(answer)))
+            return Response(body, media_type="application/json")
         except Exception as error:
             return _error(*_classify(error, self._episode))
         finally:
-            await self._end(task)
-        return JSONResponse(wire.message(self._identifier(), self._model, answer, self._call_ids(answer)))
+            await self.end()
 
     async def streamed(self) -> Response:
         """The reply as server-sent events. What fails before the first event is an HTTP error."""
@@ -197,30 +210,27 @@ class _Turn:
             accepted = await anext(self._events)
             assert isinstance(accepted, Accepted)
         except Exception as error:
-            await self._end(None)
+            await self.end()
             return _error(*_classify(error, self._episode))
-        return StreamingResponse(self._sse(accepted), media_type="text/event-stream")
+        return _Stream(self, self._sse(accepted))
 
     async def _sse(self, accepted: Accepted) -> AsyncIterator[bytes]:
         stream = wire.MessageStream(self._identifier(), self._model)
-        task: asyncio.Future[Event] | None = None
-        waited = 0.0
+        clock = asyncio.get_running_loop().time
         try:
             yield stream.start(accepted.input_tokens)
+            sent = clock()
             while True:
-                task = task or asyncio.ensure_future(anext(self._events))
-                if not (await asyncio.wait({task}, timeout=_DISCONNECT_SECONDS))[0]:
-                    if await self._request.is_disconnected():
-                        return
-                    waited += _DISCONNECT_SECONDS
-                    if waited >= PING_SECONDS:
-                        waited = 0.0
-                        yield wire.PING
+                self._task = self._task or asyncio.ensure_future(anext(self._events))
+                if not (await asyncio.wait({self._task}, timeout=max(0.0, sent + PING_SECONDS - clock())))[0]:
+                    yield wire.PING
+                    sent = clock()
                     continue
-                event, task = task.result(), None
+                event, self._task = self._task.result(), None
                 if isinstance(event, Delta):
                     if piece := stream.delta(event.kind, event.text):
                         yield piece
+                        sent = clock()
                 elif isinstance(event, Answer):
                     answer = self._settle(event)
                     yield stream.finish(answer, self._call_ids(answer))
@@ -228,8 +238,6 @@ class _Turn:
         except Exception as error:
             _, kind, text = _classify(error, self._episode)
             yield wire.sse(wire.error(kind, text))
-        finally:
-            await self._end(task)
 
     async def _last(self) -> Answer:
         async for event in self._events:
@@ -237,10 +245,15 @@ class _Turn:
                 return self._settle(event)
         raise BackendFailure("the backend ended without an answer")
 
-    async def _end(self, task: asyncio.Future[Any] | None) -> None:
-        if task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait({task})
+    async def end(self) -> None:
+        """Stops the work where it is not done, and gives back the step where nothing came of it."""
+        if self._ended:
+            return
+        self._ended = True
+        if self._task is not None:
+            self._task.cancel()
+            # Takes its exception too, which nobody else will when the client is gone.
+            await asyncio.gather(self._task, return_exceptions=True)
         await self._events.aclose()
         if not self._settled and not self._ask.compaction:
             self._episode.abandon(self._ask.agent, self._ask.step)
@@ -284,6 +297,21 @@ class _Turn:
         ask = self._ask
         made_of = f"{ask.episode} {ask.agent} {'summary' if ask.compaction else 'step'} {ask.step}"
         return "msg_" + hashlib.sha256(made_of.encode()).hexdigest()[:24]
+
+
+class _Stream(StreamingResponse):
+    """Ends its turn however the sending ends: a client that goes away cancels it wherever it is, before the first
+    event, in the midst of a wait or between two events."""
+
+    def __init__(self, turn: _Turn, events: AsyncIterator[bytes]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._turn = turn
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._turn.end()
 
 
 async def _body(request: Request) -> bytes:

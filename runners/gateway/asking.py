@@ -129,4 +129,7 @@ class Backend(Protocol):
     def healthy(self) -> str | None:
         """None, or what is wrong."""
 
+    def load(self) -> dict[str, int]:
+        """What the backend is doing, for `GET /healthz`: counts by name; empty where there is nothing to count."""
+
     def close(self) -> None: ...

@@ -68,6 +68,13 @@ class ModelBackend:
             return "the engine is dead"
         return None
 
+    def load(self) -> dict[str, int]:
+        """`active` and `waiting` requests, `used_cells` (cached prefixes included); empty in tape-only mode."""
+        engine = self._engine
+        if engine is None:
+            return {}
+        return {"active": engine.active, "waiting": engine.waiting, "used_cells": engine.used_cells}
+
     @property
     def engine(self) -> Engine | None:
         """None in tape-only mode."""

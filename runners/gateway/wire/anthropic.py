@@ -25,6 +25,9 @@ from runners.gateway.conversation import (
     ToolResult,
 )
 
+MOST_DEPTH = 200
+"""Of arrays and objects within each other in a body."""
+
 
 class _Wire(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -93,20 +96,21 @@ class MessagesRequest(_Wire):
     stream: bool = False
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
-    top_k: int | None = Field(default=None, ge=0)
+    top_k: int | None = Field(default=None, ge=0, lt=2**31)
 
     @classmethod
     def read(cls, body: bytes) -> MessagesRequest:
+        """Lone surrogates in the body's texts (JSON can carry them, UTF-8 can not) become U+FFFD."""
         try:
-            value = json.loads(body)
+            value = _sound(json.loads(body, parse_constant=_no_constant))
         except (ValueError, RecursionError) as error:
             raise BadAsk(f"the body is not JSON: {error}") from None
         try:
             return cls.model_validate(value)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(step) for step in first["loc"] if step not in _TAGS) or "body"
-            raise BadAsk(f"{where}: {first['msg']}") from None
+            # Of the errors of a union's branches the deepest is that of the branch that was meant.
+            worst = max(error.errors(), key=lambda each: len(each["loc"]))
+            raise BadAsk(f"{_where(worst['loc'], value) or 'body'}: {worst['msg']}") from None
 
     def conversation(self) -> Conversation:
         """The request's conversation. Raises BadAsk where it does not hang together."""
@@ -146,7 +150,36 @@ class MessagesRequest(_Wire):
         return tools
 
 
-_TAGS = {"text", "thinking", "redacted_thinking", "tool_use", "tool_result", "tuple[TextBlock, ...]", "str"}
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _sound(value: Any, depth: int = 0) -> Any:
+    """The value with every text encodable. Raises BadAsk where it is nested too deep for what comes after."""
+    if depth == MOST_DEPTH and isinstance(value, dict | list):
+        raise BadAsk(f"the body is nested more than {MOST_DEPTH} deep")
+    if isinstance(value, dict):
+        return {_sound(key): _sound(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_sound(item, depth + 1) for item in value]
+    return _encodable(value) if isinstance(value, str) else value
+
+
+def _encodable(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _where(loc: tuple[int | str, ...], body: Any) -> str:
+    """The path of an error in the body. pydantic's has the names of union branches in it, which are left out."""
+    path: list[str] = []
+    here = body
+    for at, step in enumerate(loc):
+        if isinstance(step, int) if isinstance(here, list) else isinstance(here, dict) and step in here:
+            here = here[step]
+            path.append(str(step))
+        elif isinstance(here, dict) and at == len(loc) - 1:
+            path.append(str(step))  # the field that is missing
+    return ".".join(path)
 
 
 def _parts(message: MessageParam, where: str, known: set[str]) -> Iterator[Part]:
@@ -228,10 +261,15 @@ def message(identifier: str, model: str, answer: Answer, call_ids: tuple[str, ..
     }
 
 
+def body(data: dict[str, Any]) -> bytes:
+    """JSON in UTF-8, on one line. A lone surrogate, which a model can write as an escape, becomes U+FFFD."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _encodable(text).encode()
+
+
 def sse(data: dict[str, Any]) -> bytes:
     """One server-sent event; its name is the data's type."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return f"event: {data['type']}\ndata: {text}\n\n".encode("utf-8", "backslashreplace")
+    return b"event: %s\ndata: %s\n\n" % (data["type"].encode(), body(data))
 
 
 PING = b": ping\n\n"
