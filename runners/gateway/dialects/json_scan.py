@@ -14,6 +14,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING_STOP = re.compile(r'["\\]')
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _NUMBER_PART = re.compile(r"-?[\d.eE+-]*")
+_ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 _LITERALS = ("true", "false", "null")
 
 Status = Literal["more", "done", "failed"]
@@ -58,15 +59,26 @@ class JsonScanner:
             if status is not None:
                 return status
 
-    def value(self, text: str, first: int | None = None, end: int | None = None) -> Any:
-        """The value in text[first:end] (all of it by default), doubled braces made single. Raises ValueError."""
-        first, end = self.start if first is None else first, self.at if end is None else end
+    @property
+    def missing(self) -> str:
+        """The closing brackets that would make a whole value of what was read; empty where more than those is missing."""
+        whole = self._expect == "comma-or-end" and self._string is None
+        return "".join("}" if opener == "{" else "]" for opener, _, _ in reversed(self._stack)) if whole else ""
+
+    def value(self, text: str, first: int, end: int, more: str = "") -> Any:
+        """The value in text[first:end] followed by `more`, doubled braces made single. Raises ValueError.
+
+        A backslash before a character that JSON does not escape (`\\;` in a shell command) stands for itself.
+        """
         parts, last = [], first
         for index in self._dropped[bisect_left(self._dropped, first) : bisect_left(self._dropped, end)]:
             parts.append(text[last:index])
             last = index + 1
-        parts.append(text[last:end])
-        return json.loads("".join(parts), strict=False)
+        whole = "".join((*parts, text[last:end], more))
+        try:
+            return json.loads(whole, strict=False)
+        except ValueError:
+            return json.loads(_ESCAPE.sub(lambda found: found[0] if found[1] else r"\\", whole), strict=False)
 
     def _end_string(self, text: str) -> bool:
         while stop := _STRING_STOP.search(text, self.at):

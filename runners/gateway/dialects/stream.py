@@ -18,6 +18,7 @@ _FENCE = "```"
 _TURN = "<|im_start|>"
 _STRAY = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>")
 _MARKS = (_THINK, _THINK_END, _CALL, _CALL_END, _FENCE, _TURN, *_STRAY)
+_ENDS = (_CALL_END, _FENCE, _TURN, *_STRAY)
 _MARK = re.compile("|".join(map(re.escape, _MARKS)) + r"|[{\[]")
 _CODE_MARK = re.compile(rf"{_FENCE}|{_CALL}|[{{\[]")
 _PLAIN_MARK = re.compile("|".join(map(re.escape, (_THINK, _THINK_END, _TURN, *_STRAY))))
@@ -65,6 +66,7 @@ class ReplyStream:
         self._plain_block = False
         self._after_call = False
         self._over = False
+        self._complete = False
         self._text, self._thought = _Sink(), _Sink()
         self._calls: list[Call] = []
         self._out: list[Delta] = []
@@ -76,6 +78,7 @@ class ReplyStream:
 
     def finish(self, complete: bool) -> tuple[list[Delta], Reply]:
         """Ends the reply; returns the rest of the deltas, and all of it. `complete` False: cut by the token limit."""
+        self._complete = complete
         deltas = self._run(final=True)
         return deltas, Reply("".join(self._text.sent), "".join(self._thought.sent), tuple(self._calls))
 
@@ -140,6 +143,7 @@ class ReplyStream:
                 self._emit(self._at + len(mark))
             else:
                 self._at += len(mark)
+                self._after_call = True
             self._fence = "none"
             return True
         elif mark in (_FENCE, _CALL, "{", "["):
@@ -151,10 +155,12 @@ class ReplyStream:
             self._over = role.group(1) not in ("", "assistant")
             self._at = role.end()
             return True
-        elif mark == _CALL_END and self._plain_block:
-            self._plain_block = False
-            self._emit(self._at + len(mark))
-            return True
+        elif mark == _CALL_END:
+            if self._plain_block:
+                self._emit(self._at + len(mark))
+                self._plain_block = False
+                return True
+            self._after_call = True
         self._at += len(mark)
         return True
 
@@ -162,25 +168,24 @@ class ReplyStream:
         """At a mark that may begin a call: decides whether one follows."""
         opener = _OPENER.match(self._raw, self._at)
         start = opener.end() if opener else self._at
-        rest = self._raw[start : start + _LONGEST]
-        undecided = start + len(rest) == len(self._raw) and any(m.startswith(rest) for m in (_CALL, _FENCE))
-        if undecided and not final:
+        if self._may_become((_CALL, _FENCE), start, final):
             return False
-        if rest[:1] not in ("{", "["):
+        if self._raw[start : start + 1] not in ("{", "["):
             self._not_a_call(mark, self._at + len(mark))
             return True
         if self._scanner is None:
             self._scanner = JsonScanner(start)
         scanner = self._scanner
         status = scanner.advance(self._raw, final=final)
-        if status == "more":
+        if status == "more" or (status == "failed" and scanner.missing and self._may_become(_ENDS, scanner.at, final)):
             return False
         self._scanner = None
         marked = _CALL in self._raw[self._at : start]
         fenced = _FENCE in self._raw[self._at : start]
-        spans = [*([(start, scanner.at)] if status == "done" else ()), *scanner.closed]
-        for first, end in spans:
-            if first < self._at or not (calls := self._calls_in(scanner, first, end, marked)):
+        missing = "" if status == "done" else self._missing(scanner, final)
+        whole = [(start, scanner.at, missing)] if status == "done" or missing else []
+        for first, end, more in [*whole, *((*span, "") for span in scanner.closed)]:
+            if first < self._at or not (calls := self._calls_in(scanner, first, end, more, marked)):
                 continue
             if first == start:
                 self._at = first
@@ -198,9 +203,22 @@ class ReplyStream:
             self._emit(scanner.at)
         return True
 
-    def _calls_in(self, scanner: JsonScanner, first: int, end: int, marked: bool) -> tuple[Call, ...]:
+    def _may_become(self, marks: Sequence[str], start: int, final: bool) -> bool:
+        """True while the text from `start` is the beginning of a mark and more may come."""
+        rest = self._raw[start : start + _LONGEST]
+        return not final and start + len(rest) == len(self._raw) and any(mark.startswith(rest) for mark in marks)
+
+    def _missing(self, scanner: JsonScanner, final: bool) -> str:
+        """The closing brackets that a model forgot: where it ended its reply or the call's wrapping without them.
+
+        Not where the token limit cut the reply: nobody knows what would have followed.
+        """
+        ended = final and self._complete and scanner.at >= len(self._raw)
+        return scanner.missing if ended or self._raw.startswith(_ENDS, scanner.at) else ""
+
+    def _calls_in(self, scanner: JsonScanner, first: int, end: int, more: str, marked: bool) -> tuple[Call, ...]:
         try:
-            return calls_in(scanner.value(self._raw, first, end), self._tools, marked=marked)
+            return calls_in(scanner.value(self._raw, first, end, more), self._tools, marked=marked)
         except (ValueError, RecursionError):
             return ()
 

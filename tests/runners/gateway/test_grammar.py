@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runners.gateway.conversation import Tool
 from runners.gateway.dialects.registry import NAMES, dialect
 from runners.gateway.grammar import Alt, Grammar, Ref, Repeat, Rules, Seq, Terminal, alt, literal, opt, seq
-from runners.gateway.conversation import Tool
 from tests.runners.gateway.dialects.llama_grammar import ByteVocabulary
 
 
