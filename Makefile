@@ -13,7 +13,7 @@ help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: python-check ## Make .venv with everything in it (PYTHON=... chooses the Python, GPU=cuda compiles for CUDA)
-	@$(PYTHON) tools/setup_env.py --gpu "$(GPU)"
+	@$(PYTHON) tools/setup_env.py --gpu=$(GPU)
 
 test: setup ## Run all tests (fetches the small model first)
 	@$(BIN)/tripbench models pull smollm2-135m

@@ -8,6 +8,7 @@ user's cache folder under a key of what decides it. A run that was killed at any
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -19,8 +20,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,7 +86,7 @@ def blocks(text: str) -> dict[str, str]:
     return found
 
 
-@contextmanager
+@contextlib.contextmanager
 def lock(path: Path, what: str) -> Iterator[None]:
     """Holds a lock among all processes; says that it waits where another one holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,9 +110,19 @@ def python(*arguments: str, log: Path, env: dict[str, str] | None = None) -> int
         try:
             return process.wait()
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)  # pip's own children, compilers too, end with it
-            process.wait()
+            _end(process)
             raise
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends pip and what it started. SIGTERM first: ninja then ends its compilers, which are in groups of their own."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(timeout=5)
+    finally:
+        time.sleep(0.5)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def install(what: str, *arguments: str) -> None:
@@ -177,7 +188,11 @@ def compiled_wheel(requirement: str, gpu: str, arguments: str) -> Path:
         building = Path(tempfile.mkdtemp(prefix=f".building-{key}-", dir=wheels))
         log = building / "build.log"
         say(f"compiling {COMPILED} {version} once ({arguments}); several minutes; log: {log}")
-        compile_into(building, requirement, arguments, log)
+        try:
+            compile_into(building, requirement, arguments, log)
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)
+            raise
         shutil.rmtree(folder, ignore_errors=True)
         building.rename(folder)
     return next(folder.glob("*.whl"))
@@ -194,7 +209,6 @@ def compile_into(folder: Path, requirement: str, arguments: str, log: Path) -> N
     if status != 0 or not list(folder.glob("*.whl")):
         kept = folder.parent / "failed-build.log"
         log.replace(kept)
-        shutil.rmtree(folder, ignore_errors=True)
         raise SetupError(
             f"llama.cpp did not compile: see {kept}; it needs a C++17 compiler, its headers, and about 2 GB of disk "
             "(Debian: apt-get install g++; cmake and ninja come with constraints.txt)"
@@ -203,6 +217,8 @@ def compile_into(folder: Path, requirement: str, arguments: str, log: Path) -> N
 
 def setup(gpu: str) -> None:
     """Everything, in order; nothing where the stamp says that it was done for the same input."""
+    if gpu not in GPU_ARGS:
+        raise SetupError(f"GPU={gpu} is not known: say GPU=cuda, or leave it out for the CPU")
     arguments = " ".join(f"{CMAKE_ARGS} {GPU_ARGS[gpu]} {os.environ.get('CMAKE_ARGS', '')}".split())
     constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     inputs: list[str | bytes] = [(ROOT / "pyproject.toml").read_bytes(), constraints, Path(__file__).read_bytes()]
@@ -246,7 +262,7 @@ def stamp() -> dict[str, str]:
 def main() -> int:
     """The command. Exit status 0, or 1 with one line on stderr."""
     parser = argparse.ArgumentParser(description="Sets up .venv for tripbench.")
-    parser.add_argument("--gpu", default="", choices=sorted(GPU_ARGS), help="GPU backend to compile for")
+    parser.add_argument("--gpu", default="", help="GPU backend to compile for: cuda, or nothing")
     gpu = parser.parse_args().gpu
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
