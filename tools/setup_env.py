@@ -116,13 +116,12 @@ def python(*arguments: str, log: Path, env: dict[str, str] | None = None) -> int
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Ends pip and what it started. SIGTERM first: ninja then ends its compilers, which are in groups of their own."""
-    os.killpg(process.pid, signal.SIGTERM)
-    try:
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=5)
-    finally:
-        time.sleep(0.5)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    time.sleep(0.5)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def install(what: str, *arguments: str) -> None:
