@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,8 @@ settings.load_profile("tripbench")
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Arch, Path]]:
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[Arch, Path]:
     """A tiny random-weight GGUF of each kind of memory."""
     folder = tmp_path_factory.mktemp("tiny")
     archs: tuple[Arch, ...] = ("llama", "mamba", "hybrid", "swa", "encoder", "embedding")
-    yield {arch: write(folder / f"{arch}.gguf", arch, context_length=2048) for arch in archs}
+    return {arch: write(folder / f"{arch}.gguf", arch, context_length=2048) for arch in archs}

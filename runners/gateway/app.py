@@ -46,6 +46,7 @@ SESSION_HEADER = "x-deepseek-harness-session-id"
 COMPACT_HEADER = "x-deepseek-harness-compact"
 PING_SECONDS = 5.0
 _DISCONNECT_SECONDS = 0.5
+_SESSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{2,126}[A-Za-z0-9_]")
 _EPISODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -164,8 +165,15 @@ class _Turn:
         settings = episode.settings
         session = request.headers.get(SESSION_HEADER)
         conversation = parsed.conversation()
-        agent = await episode.agent(session, conversation)
-        hidden = episode.hidden(session, conversation)
+        if not (episode.plain or session is None or _SESSION.fullmatch(session)):
+            raise BadAsk(f"header {SESSION_HEADER}: {session[:80]!r} is no session id: 4 to 128 of A-Z a-z 0-9 . _ -")
+        try:
+            agent = await episode.agent(session, conversation)
+            hidden = episode.hidden(session, conversation)
+        except VolatileLeft:
+            raise
+        except UserError as error:
+            raise BadAsk(str(error)) from error
         sampler = settings.sampler if settings.sampler is not None else backend.sampler
         if episode.plain:
             asked = {"temperature": parsed.temperature, "top_p": parsed.top_p, "top_k": parsed.top_k}

@@ -40,6 +40,7 @@ class Service:
     url: str
     backend: Backend | None = None
     clients: list[anthropic.Anthropic] = field(default_factory=list)
+    http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=PATIENCE, trust_env=False))
 
     def at(self, episode: str | None = None) -> str:
         """The base address of an episode; None is the default one."""
@@ -54,26 +55,31 @@ class Service:
     def post(self, body: Mapping[str, Any] | bytes, episode: str | None = None, **headers: str) -> httpx.Response:
         """One request to /v1/messages; a body that is no bytes is sent as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return httpx.post(f"{self.at(episode)}/v1/messages", content=data, headers=headers, timeout=PATIENCE)
+        return self.http.post(f"{self.at(episode)}/v1/messages", content=data, headers=headers)
 
     def open(self, name: str, **settings: Any) -> httpx.Response:
-        return httpx.put(f"{self.url}/e/{name}", json=settings, timeout=PATIENCE)
+        """Opens an episode with these settings."""
+        return self.http.put(self.at(name), json=settings)
+
+    def close(self, name: str) -> httpx.Response:
+        """Closes an episode."""
+        return self.http.delete(self.at(name))
 
     def summary(self, name: str) -> dict[str, Any]:
         """What GET says of an episode."""
-        answer = httpx.get(f"{self.url}/e/{name}", timeout=PATIENCE)
+        answer = self.http.get(self.at(name))
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
     def health(self) -> dict[str, Any]:
-        return dict(httpx.get(f"{self.url}/healthz", timeout=PATIENCE).json())
+        return dict(self.http.get(f"{self.url}/healthz").json())
 
     def wait_idle(self) -> dict[str, Any]:
         """Waits until no request is running or waiting; returns the health then."""
         return wait_for(lambda: (at := self.health())["active"] + at["waiting"] == 0 and at)
 
     def close_clients(self) -> None:
-        for client in self.clients:
+        for client in (*self.clients, self.http):
             client.close()
 
 

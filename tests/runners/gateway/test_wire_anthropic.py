@@ -66,13 +66,9 @@ def answer(reply: Reply, finish: Any = "stop", stop: str | None = None) -> Answe
 
 # -- requests --------------------------------------------------------------------------------------------------------
 
-NAMES = st.sampled_from(
-    (
-        "model messages max_tokens system tools tool_choice stop_sequences stream temperature top_p top_k role content "
-        "type text thinking tool_use tool_result id name input tool_use_id input_schema is_error user assistant auto "
-        "any none tool"
-    ).split()
-)
+BLOCKS = ["type", "text", "thinking", "tool_use", "tool_result", "id", "name", "input", "tool_use_id", "is_error"]
+OTHERS = ["role", "content", "user", "assistant", "input_schema", "auto", "any", "none", "tool"]
+NAMES = st.sampled_from([*MessagesRequest.model_fields, *BLOCKS, *OTHERS])
 SHAPED = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2**70) | st.floats() | TEXTS | NAMES,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES | TEXTS, inner, max_size=6),
