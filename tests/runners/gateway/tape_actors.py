@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def completion_of(number: int) -> Completion:
     )
 
 
+@lru_cache(maxsize=8)
 def prompt_of(seed: int, number: int) -> str:
     """The prompt of a writer's row. Of every four, one exceeds SQLite's page cache: its pages precede the commit."""
     length = 4_000_000 if number % 4 == 1 else 2_000

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from guards.errors import UserError
 from runners.gateway.tape import Completion, Tape
 from tests.runners.gateway.tape_actors import completion_of, finish, key_of, kill, prompt_of, ready, start
 
@@ -186,6 +187,23 @@ def test_a_flight_sees_what_was_stored_before_it_began(path: Path) -> None:
         with tape.flight(key_of("a")) as flight:
             assert flight.stored == completion_of(1)
             assert flight.put("a", completion_of(2)) == completion_of(1)
+
+
+def test_a_flight_to_a_damaged_row_leaves_no_lock(path: Path) -> None:
+    async def fly(tape: Tape) -> None:
+        async with tape.flight_async(key_of("a")):
+            raise AssertionError
+
+    with Tape.open(path) as tape:
+        tape.put(key_of("a"), "a", completion_of(1))
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE completions SET finish = 'done'")
+        connection.close()
+        for _ in range(2):
+            with pytest.raises(UserError, match="damaged"):
+                tape.flight(key_of("a"), timeout_seconds=0)
+            with pytest.raises(UserError, match="damaged"):
+                asyncio.run(asyncio.wait_for(fly(tape), 10))
 
 
 def test_tasks_wait_without_holding_up_the_loop(path: Path) -> None:
