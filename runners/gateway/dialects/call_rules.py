@@ -14,8 +14,8 @@ MAX_CALLS = 8
 
 SPACE = r"(?: |\n[ \t]{0,40})?"
 """The rule `ws` as a regular expression, for triggers."""
-OPEN_CALL = rf'\{{\{{?{SPACE}"name"'
-"""A call in JSON has begun: the first key is `name`. Fits `loose-call` up to there."""
+OPEN_CALL = rf'\{{\{{?{SPACE}"name"{SPACE}:{SPACE}"'
+"""A call in JSON has begun: the first key is `name` and its value a string. Fits `loose-call` up to there."""
 
 
 def add_call_rules(rules: Rules, tools: Sequence[Tool]) -> None:

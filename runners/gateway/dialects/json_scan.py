@@ -61,7 +61,7 @@ class JsonScanner:
 
     @property
     def missing(self) -> str:
-        """The closing brackets that would make a whole value of what was read; empty where more than those is missing."""
+        """The closing brackets that would make what was read a whole value; empty where more than those is missing."""
         whole = self._expect == "comma-or-end" and self._string is None
         return "".join("}" if opener == "{" else "]" for opener, _, _ in reversed(self._stack)) if whole else ""
 

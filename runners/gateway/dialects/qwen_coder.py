@@ -31,7 +31,7 @@ class Hermes(Dialect):
             block = seq("<tool_call>\n", Ref("call"), "\n</tool_call>")
             return Grammar(rules.gbnf(several(block, literal("\n"))))
         block = rules.add("block", seq("<tool_call>", WS, Ref("loose-call"), WS, "</tool_call>"))
-        tagged = seq(several(block, WS), opt(WS, "```"))
+        tagged = several(block, WS)
         calls = rules.add("calls", several(Ref("loose-call"), seq(opt(","), WS)))
         array = rules.add("call-array", seq("[", WS, several(Ref("loose-call"), seq(WS, ",", WS)), WS, "]"))
         body = rules.add("body", alt((calls, array)))

@@ -245,17 +245,47 @@ def test_strings_in_arguments(written: str, read: str) -> None:
     assert read.encode()
 
 
-PIECES = st.sampled_from(
-    [
-        READ, LIST, READ[:20], LIST[:-1], READ[20:], "{", "}", "[", "]", "{{", "}}", '"', "\\", ",", ":", '{"', '{"a": ', '"name"',
-        "<tool_call>", "</tool_call>", "<think>", "</think>", "<", "<|", "<|im_start|>", "assistant", "user", "<|im_end|>",
-        "```", "`", "``", "json", "xml", "\n", " ", "\u00a0", "\u2028", "word", "1.5e", "-", "tru", "true", "null", "é", "😀",
-    ]
-) | st.text(max_size=5)  # fmt: skip
+JSON_PIECES = [
+    READ,
+    LIST,
+    READ[:20],
+    LIST[:-1],
+    READ[20:],
+    *'{}[]"\\,:',
+    "{{",
+    "}}",
+    '{"',
+    '{"a": ',
+    '"name"',
+    "1.5e",
+    "-",
+    "tru",
+]
+MARK_PIECES = [
+    "<tool_call>",
+    "</tool_call>",
+    "<think>",
+    "</think>",
+    "<",
+    "<|",
+    "<|im_start|>",
+    "<|im_end|>",
+    "```",
+    "`",
+    "``",
+]
+WORD_PIECES = ["assistant", "user", "json", "xml", "\n", " ", "\u00a0", "\u2028", "word", "true", "null", "é", "😀"]
+PIECES = st.sampled_from([*JSON_PIECES, *MARK_PIECES, *WORD_PIECES]) | st.text(max_size=5)
 
 
 @settings(max_examples=400, deadline=None)
-@given(parts=st.lists(PIECES, max_size=12), cuts=st.lists(st.integers(0, 200), max_size=8), complete=st.booleans(), thinking=st.booleans(), tools=st.sampled_from([TOOLS, ()]))  # fmt: skip
+@given(
+    parts=st.lists(PIECES, max_size=12),
+    cuts=st.lists(st.integers(0, 200), max_size=8),
+    complete=st.booleans(),
+    thinking=st.booleans(),
+    tools=st.sampled_from([TOOLS, ()]),
+)
 def test_how_a_reply_is_cut_into_pieces_does_not_matter(
     parts: list[str], cuts: list[int], complete: bool, thinking: bool, tools: Sequence[Tool]
 ) -> None:
