@@ -18,7 +18,7 @@ CacheOption = Annotated[
     Path | None,
     typer.Option("--cache", envvar="TRIPBENCH_CACHE", metavar="DIR", help="Cache folder instead of the user's own."),
 ]
-NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", show_default=False)]
+NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="NAME", show_default=False)]
 
 
 @app.command("list")
