@@ -8,6 +8,7 @@ be silently lost (images, documents, server tools) is refused.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -262,9 +263,29 @@ def message(identifier: str, model: str, answer: Answer, call_ids: tuple[str, ..
 
 
 def body(data: dict[str, Any]) -> bytes:
-    """JSON in UTF-8, on one line. A lone surrogate, which a model can write as an escape, becomes U+FFFD."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _encodable(text).encode()
+    """JSON in UTF-8, on one line.
+
+    What a model can write in a call's arguments and no JSON in UTF-8 can hold: a lone surrogate, by its escape, becomes
+    U+FFFD; a number that overflows, such as 1e400, becomes the largest one of its sign.
+    """
+    return _encodable(_json(data)).encode()
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float):
+        return max(-sys.float_info.max, min(sys.float_info.max, value))
+    return value
 
 
 def sse(data: dict[str, Any]) -> bytes:
@@ -315,7 +336,7 @@ class MessageStream:
         for identifier, call in zip(call_ids, answer.reply.calls, strict=True):
             self._index += 1
             block = {"type": "tool_use", "id": identifier, "name": call.name, "input": {}}
-            partial = json.dumps(call.arguments, ensure_ascii=False)
+            partial = _json(call.arguments)
             out += sse({"type": "content_block_start", "index": self._index, "content_block": block})
             piece = {"type": "input_json_delta", "partial_json": partial}
             out += sse({"type": "content_block_delta", "index": self._index, "delta": piece})

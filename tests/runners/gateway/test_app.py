@@ -434,6 +434,15 @@ def raw_request(service: Service, body: dict[str, Any], episode: str | None = No
     return connection
 
 
+def await_start(connection: socket.socket) -> None:
+    """Reads until a stream has begun."""
+    seen = b""
+    while b"message_start" not in seen:
+        piece = connection.recv(10_000)
+        assert piece, seen
+        seen += piece
+
+
 def long_call(name: str, **more: Any) -> dict[str, Any]:
     """A request whose answer takes about 2,000 tokens."""
     tools = [TOOL | {"name": name, "input_schema": ENDLESS}]
@@ -451,7 +460,7 @@ def test_a_client_that_goes_away_stops_its_work(model, stream):
     connection = raw_request(model, long_call("t", stream=stream), "gone")
     wait_for(lambda: model.health()["active"] == 1)
     if stream:
-        assert b"message_start" in connection.recv(10_000)
+        await_start(connection)
     connection.close()
     after = model.wait_idle()
     assert after["status"] == "ok"
