@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guards.errors import UserError
@@ -52,6 +52,7 @@ def change(path: Path, statement: str, *values: object) -> None:
     connection.close()
 
 
+@settings(deadline=None)
 @given(TEXT, completions(), completions())
 def test_the_first_completion_stays(common_tape: Tape, prompt: str, first: Completion, second: Completion) -> None:
     key = key_of(prompt, occurrence=len(common_tape))

@@ -9,7 +9,7 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from guards.errors import UserError
@@ -55,6 +55,7 @@ def test_the_strategies_cover_every_field() -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
+@settings(deadline=None)
 @given(st.data(), KEYS)
 def test_every_field_changes_the_digest(name: str, data: st.DataObject, key: TapeKey) -> None:
     value = data.draw(FIELDS[name])
@@ -65,6 +66,7 @@ def test_every_field_changes_the_digest(name: str, data: st.DataObject, key: Tap
     assert differences(key, other)
 
 
+@settings(deadline=None)
 @given(KEYS, st.randoms(use_true_random=False))
 def test_the_order_of_the_sampler_does_not_count(key: TapeKey, random: Any) -> None:
     items = list(key.sampler.items())
@@ -75,6 +77,7 @@ def test_the_order_of_the_sampler_does_not_count(key: TapeKey, random: Any) -> N
     assert differences(key, other) == {}
 
 
+@settings(deadline=None)
 @given(KEYS)
 def test_a_key_is_read_back_from_its_record(key: TapeKey) -> None:
     again = TapeKey.from_record(key.record)
@@ -183,6 +186,7 @@ def test_text_that_is_no_record_is_refused(record: str) -> None:
         TapeKey.from_record(record)
 
 
+@settings(deadline=None)
 @given(HEX)
 def test_a_seed_has_32_bits_and_is_never_llama_cpps_random_one(digest: str) -> None:
     assert 0 <= seed_of_digest(digest) < RANDOM_SEED

@@ -9,7 +9,7 @@ import zlib
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runners.gateway.tape_row import COLUMNS, Completion, Finish, from_columns, to_columns
@@ -35,6 +35,7 @@ def completions(draw: st.DrawFn) -> Completion:
     )
 
 
+@settings(deadline=None)
 @given(completions())
 def test_a_completion_is_read_back_from_its_columns(completion: Completion) -> None:
     again = from_columns(to_columns(completion))
@@ -43,6 +44,7 @@ def test_a_completion_is_read_back_from_its_columns(completion: Completion) -> N
     assert len(to_columns(completion)) == len(COLUMNS.split(", "))
 
 
+@settings(deadline=None)
 @given(completions(), completions())
 def test_the_canonical_form_tells_completions_apart(one: Completion, other: Completion) -> None:
     assert (one.canonical() == other.canonical()) == (one == other)
