@@ -8,8 +8,8 @@ waits in line, and past `queue` waiting ones it is refused.
 
 `deterministic` runs one request at a time and reuses prefixes only at multiples of the batch size, so that every
 token is computed in a batch of the same shape as without any reuse: a completion is then a function of its request
-alone. Without it, what else is in the batch moves logits by rounding (about 1e-2 in quantised models), and can turn
-a near tie.
+alone. Without it, the shape of the batches moves logits by rounding (by up to 0.8 in quantised models on a CPU), and
+can turn a near tie.
 """
 
 from __future__ import annotations
