@@ -14,7 +14,8 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 
 from guards.errors import UserError
-from runners.gateway.template_limits import BoundedEnvironment, Budget, TemplateLimit
+from runners.gateway.template_budget import Budget, TemplateLimit
+from runners.gateway.template_sandbox import BoundedEnvironment
 
 NOW = datetime(2025, 1, 1, 12, 0, 0)
 """What `strftime_now` tells a template, on every machine and every day: nothing volatile may reach a prompt."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from guards.errors import UserError
 from runners.gateway.template import ChatTemplate, TemplateRefusal
-from runners.gateway.template_limits import BASE_SIZE, STEPS, TemplateLimit
+from runners.gateway.template_budget import BASE_SIZE, STEPS, TemplateLimit
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
