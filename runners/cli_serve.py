@@ -51,7 +51,7 @@ def serve(
     from runners.gateway.engine_options import EngineOptions
     from runners.gateway.episode import EpisodeSettings
     from runners.gateway.opening import calm_threads, open_backend, parse_sampler
-    from runners.gateway.server import GatewayServer, bind_port, bind_socket
+    from runners.gateway.server import GatewayServer, bind_port, bind_socket, release, socket_files
     from runners.models import catalog
 
     calm_threads()
@@ -72,17 +72,20 @@ def serve(
         first = error.errors()[0]
         option = "--" + str(first["loc"][0]).replace("_", "-")
         raise UserError(f"{option} {first['input']}: {first['msg']}") from error
-    listeners = [bind_port(port)]
-    if socket is not None:
-        listeners.append(bind_socket(socket))
     name = model if model is not None else catalog.builtin().default
-    backend = open_backend(name, options, tape=tape, tape_only=tape_only, cache=cache)
+    listeners = [bind_port(port)]
+    backend = None
     try:
+        if socket is not None:
+            listeners.append(bind_socket(socket))
+        backend = open_backend(name, options, tape=tape, tape_only=tape_only, cache=cache)
         if sampler:
             settings = settings.model_copy(update={"sampler": parse_sampler(sampler, backend.sampler)})
         server = GatewayServer(Gateway(backend, settings), listeners)
     except BaseException:
-        backend.close()
+        release(listeners, socket_files(listeners))
+        if backend is not None:
+            backend.close()
         raise
 
     def ready() -> None:

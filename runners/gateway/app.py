@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -45,6 +45,7 @@ MOST_BODY_BYTES = 64 * 2**20
 SESSION_HEADER = "x-deepseek-harness-session-id"
 COMPACT_HEADER = "x-deepseek-harness-compact"
 PING_SECONDS = 5.0
+STOPPED = "the server was stopped"
 _DISCONNECT_SECONDS = 0.5
 _SESSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{2,126}[A-Za-z0-9_]")
 _EPISODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -60,6 +61,7 @@ class Gateway:
         """
         self.backend = backend
         self._episodes: dict[str, Episode] = {}
+        self._turns: set[_Turn] = set()
         self.open(DEFAULT_EPISODE, default, plain=True)
         self.app = Starlette(
             routes=[
@@ -93,6 +95,11 @@ class Gateway:
     def close(self, name: str) -> Episode | None:
         """Ends an episode and returns it; None where none is open under that name."""
         return self._episodes.pop(name, None)
+
+    def interrupt(self) -> None:
+        """Ends the answers that are under way, each with an error, so that the server can stop."""
+        for turn in self._turns:
+            turn.interrupt()
 
     # -- routes --------------------------------------------------------------------------------------------------
 
@@ -138,6 +145,8 @@ class Gateway:
                     404, "not_found_error", f"model: {parsed.model!r} is not served; {self.backend.name!r} is"
                 )
             turn = await _Turn.of(self.backend, episode, parsed, request)
+            self._turns.add(turn)
+            turn.ended = lambda: self._turns.discard(turn)
         except ClientDisconnect:
             return Response(status_code=499)
         except Exception as error:
@@ -157,7 +166,10 @@ class _Turn:
         self._task: asyncio.Future[Any] | None = None
         """What is being waited for: the next event, or the whole answer."""
         self._settled = False
-        self._ended = False
+        self._over = False
+        self._interrupted = False
+        self.ended: Callable[[], object] = lambda: None
+        """Called once when nothing is left to do."""
 
     @classmethod
     async def of(cls, backend: Backend, episode: Episode, parsed: wire.MessagesRequest, request: Request) -> _Turn:
@@ -204,6 +216,8 @@ class _Turn:
             while not (await asyncio.wait({self._task}, timeout=_DISCONNECT_SECONDS))[0]:
                 if await self._request.is_disconnected():
                     return Response(status_code=499)
+            if self._interrupted:
+                return _error(503, "api_error", STOPPED)
             answer = self._task.result()
             body = wire.body(wire.message(self._identifier(), self._model, answer, self._call_ids(answer)))
             return Response(body, media_type="application/json")
@@ -228,11 +242,13 @@ class _Turn:
         try:
             yield stream.start(accepted.input_tokens)
             sent = clock()
-            while True:
+            while not self._interrupted:
                 self._task = self._task or asyncio.ensure_future(anext(self._events))
                 if not (await asyncio.wait({self._task}, timeout=max(0.0, sent + PING_SECONDS - clock())))[0]:
                     yield wire.PING
                     sent = clock()
+                    continue
+                if self._interrupted:
                     continue
                 event, self._task = self._task.result(), None
                 if isinstance(event, Delta):
@@ -243,6 +259,7 @@ class _Turn:
                     answer = self._settle(event)
                     yield stream.finish(answer, self._call_ids(answer))
                     return
+            yield wire.sse(wire.error("api_error", STOPPED))
         except Exception as error:
             _, kind, text = _classify(error, self._episode)
             yield wire.sse(wire.error(kind, text))
@@ -255,9 +272,9 @@ class _Turn:
 
     async def end(self) -> None:
         """Stops the work where it is not done, and gives back the step where nothing came of it."""
-        if self._ended:
+        if self._over:
             return
-        self._ended = True
+        self._over = True
         if self._task is not None:
             self._task.cancel()
             # Takes its exception too, which nobody else will when the client is gone.
@@ -265,6 +282,13 @@ class _Turn:
         await self._events.aclose()
         if not self._settled and not self._ask.compaction:
             self._episode.abandon(self._ask.agent, self._ask.step)
+        self.ended()
+
+    def interrupt(self) -> None:
+        """Has the client told that the server stops, instead of an answer."""
+        self._interrupted = True
+        if self._task is not None:
+            self._task.cancel()
 
     def _settle(self, answer: Answer) -> Answer:
         """Books the answer and makes real what it names by alias."""

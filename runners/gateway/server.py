@@ -9,7 +9,7 @@ import signal
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import uvicorn
@@ -18,6 +18,8 @@ from guards.errors import UserError
 from runners.gateway.app import Gateway
 
 LOOPBACK = "127.0.0.1"
+_STOP_SECONDS = 0.05
+"""Between two looks at whether to stop."""
 
 
 def bind_port(port: int) -> socket.socket:
@@ -60,6 +62,19 @@ def bind_socket(path: Path) -> socket.socket:
     return listener
 
 
+def socket_files(listeners: Iterable[socket.socket]) -> list[Path]:
+    """The files of the Unix sockets among open ones."""
+    return [Path(listener.getsockname()) for listener in listeners if listener.family == socket.AF_UNIX]
+
+
+def release(listeners: Iterable[socket.socket], files: Iterable[Path]) -> None:
+    """Closes listening sockets, open or not, and removes their files."""
+    for listener in listeners:
+        listener.close()
+    for path in files:
+        path.unlink(missing_ok=True)
+
+
 class _Server(uvicorn.Server):
     """uvicorn without its signal handlers: it raises a signal again when it ends, before anything is cleaned up."""
 
@@ -98,15 +113,12 @@ class GatewayServer:
 
     def run(self, ready: Callable[[], None] | None = None) -> None:
         """Serves until stopped; `ready` is called once requests are answered."""
-        paths = [Path(s.getsockname()) for s in self._listeners if s.family == socket.AF_UNIX]
+        files = socket_files(self._listeners)
         try:
             asyncio.run(self._serve(ready))
         finally:
+            release(self._listeners, files)
             self._gateway.backend.close()
-            for listener in self._listeners:
-                listener.close()
-            for path in paths:
-                path.unlink(missing_ok=True)
 
     async def _serve(self, ready: Callable[[], None] | None) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -117,4 +129,7 @@ class GatewayServer:
             await asyncio.sleep(0.01)
         if self._server.started and ready is not None:
             ready()
+        while not self._server.should_exit and not serving.done():
+            await asyncio.sleep(_STOP_SECONDS)
+        self._gateway.interrupt()
         await serving
