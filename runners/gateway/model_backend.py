@@ -89,7 +89,7 @@ class ModelBackend:
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
         job = self._render(ask)
         tape, engine = self._tape, self._engine
-        stored = tape.get(job.key) if tape is not None else None
+        stored = await asyncio.to_thread(tape.get, job.key) if tape is not None else None
         if stored is None and engine is None:
             assert tape is not None
             raise tape.miss(job.key, ask.episode, ask.step, job.prompt)
@@ -112,9 +112,9 @@ class ModelBackend:
                 else:
                     yield Accepted(len(tokens))
                     announced = True
-                    await stack.enter_async_context(tape.flight_async(job.key))
+                    flight = await stack.enter_async_context(tape.flight_async(job.key))
                 # Whoever held the flight before may have stored it.
-                stored = tape.get(job.key)
+                stored = flight.stored
             events = self._decode(job, tokens) if stored is None else _async(self._replay(job, stored))
             async with contextlib.aclosing(events):
                 async for event in events:

@@ -107,7 +107,8 @@ def _card_from(
         dialect=dialect or choose(template).name,
         window=engine.options.n_ctx,
         engine=build(),
-        backend=engine.model.backend,
+        # The batch size is in it since the shape of batches moves logits.
+        backend=f"{engine.model.backend} batch {engine.options.batch}",
         kv_type=engine.options.kv_type,
         deterministic=engine.options.deterministic,
         sampler=Sampler.model_validate(sampler or {}),
