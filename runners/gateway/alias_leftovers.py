@@ -6,23 +6,27 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from itertools import chain
 
 from guards.errors import UserError
-from runners.gateway.alias_pairs import end_of
+from runners.gateway.alias_pairs import end_of, mark_of
 
 Clock = Callable[[], datetime]
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 # What DeepSeek Harness 0.2.1rc2 makes up at random and shows to a model, in the words in which it does so. A bare UUID
-# is none of these: it may be the scenario's own.
-HARNESS_SHAPES = (
-    ("a session id", re.compile(r"(?<![A-Za-z0-9])session-[0-9a-f]{32}(?![0-9a-f])")),
-    ("a subagent id", re.compile(rf"(?:[Aa]gent |agent id is \\*\"|agent_id: \\*\")({_UUID})")),
-    ("a subagent id", re.compile(rf"^({_UUID}) \[[a-z]+\]", re.MULTILINE)),
-    ("a goal id", re.compile(rf"(?<![A-Za-z0-9])goal-{_UUID}")),
-    ("a job id", re.compile(r"job ([a-z]+-[0-9a-f]{16})(?![0-9a-f])")),
-    ("a temporary folder", re.compile(r"(?<![A-Za-z0-9])dsh-(?:spill|subprocess|shell)-[A-Za-z0-9]{6}(?![A-Za-z0-9])")),
+# is none of these: it may be the scenario's own. The second entry stands in whatever the third finds.
+HARNESS_SHAPES = tuple(
+    (what, mark, re.compile(shape, re.MULTILINE))
+    for what, mark, shape in (
+        ("a session id", "session-", r"(?<![A-Za-z0-9])session-[0-9a-f]{32}(?![0-9a-f])"),
+        ("a subagent id", "gent", rf"(?:[Aa]gent |agent id is \\*\"|agent_id: \\*\")({_UUID})"),
+        ("a subagent id", "] ", rf"^({_UUID}) \[[a-z]+\] "),
+        ("a goal id", "goal-", rf"(?<![A-Za-z0-9])goal-{_UUID}"),
+        ("a job id", "job ", r"job ([a-z]+-[0-9a-f]{16})(?![0-9a-f])"),
+        ("a temporary folder", "dsh-", r"(?<![A-Za-z0-9])dsh-(?:spill|subprocess|shell)-[A-Za-z0-9]{6}(?![A-Za-z0-9])"),
+    )
 )
 
 _MONTHS = (
@@ -73,46 +77,72 @@ class Watch:
     def __init__(self, clock: Clock = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
         self._start = clock()
-        self._known: dict[str, tuple[str, re.Pattern[str]]] = {}
-        self._allowed: set[str] = set()
-        self._days: tuple[date, ...] = ()
-        self._dates: re.Pattern[str] | None = None
+        self._known: dict[str, tuple[str, str, re.Pattern[str]]] = {}
+        self._allowed: list[str] = []
+        self._days = _Days(self._start, self._start, ())
+        self._clean: set[str] = set()
+        """Texts without a finding: a conversation comes again with every request, and is long."""
 
     def add(self, what: str, value: str) -> None:
         """Watch for `value`, which is `what`. Raises UserError where it is too short to be told from other text."""
         if len(value) < _LEAST_WATCHED and not value.startswith("/"):
             raise UserError(f"{what}, {value!r}, is too short to be watched for: at least {_LEAST_WATCHED} characters")
-        self._known[value] = (what, _known(value))
+        self._known[value] = (what, mark_of(value), _known(value))
+        self._clean.clear()
 
     def allow(self, text: str) -> None:
         """Take the dates in `text`, which is the scenario's own, as legitimate."""
-        self._allowed |= {finding.span for finding in self._in_dates(text, "")}
+        self._allowed.append(text)
+        self._days = _Days(self._start, self._clock(), self._allowed)
+        self._clean.clear()
 
     def findings(self, text: str, where: str) -> list[Finding]:
         """The volatile spans of `text`, known values first, each span once."""
+        now = self._clock()
+        if not self._days.hold(now):
+            self._days = _Days(self._start, now, self._allowed)
+            self._clean.clear()
+        if text in self._clean:
+            return []
         found = [
-            Finding(where, match.group(), what)
-            for what, expression in self._known.values()
+            Finding(where, match.group(match.lastindex or 0), what)
+            for what, mark, expression in (*self._known.values(), *HARNESS_SHAPES)
+            if mark in text
             for match in expression.finditer(text)
         ]
-        for what, expression in HARNESS_SHAPES:
-            found += [Finding(where, match.group(match.lastindex or 0), what) for match in expression.finditer(text)]
-        found += [finding for finding in self._in_dates(text, where) if finding.span not in self._allowed]
+        found += [Finding(where, span, "the date of this run") for span in self._days.spans(text)]
+        if not found:
+            self._clean.add(text)
         return list(dict.fromkeys(found))
 
-    def _in_dates(self, text: str, where: str) -> Iterator[Finding]:
-        now = self._clock()
-        moments = [at.astimezone(zone) for at in (self._start, now) for zone in (None, UTC)]
-        days = tuple(sorted({moment.date() for moment in moments}))
-        if self._dates is None or days != self._days:
-            self._days = days
-            self._dates = re.compile("|".join(_forms(day) for day in days))
-        for match in self._dates.finditer(text):
-            yield Finding(where, match.group(), "the date of this run")
-        first, last = self._start - timedelta(days=1), now + timedelta(days=1)
-        for match in _EPOCH.finditer(text):
-            if first.timestamp() <= int(match.group(1)) <= last.timestamp():
-                yield Finding(where, match.group(), "a time of this run")
+
+class _Days:
+    """The days from `start` to `now`, in UTC and in local time, and the spans that show one of them."""
+
+    def __init__(self, start: datetime, now: datetime, allowed: Iterable[str]) -> None:
+        self._quarter = _quarter(now)
+        self._from, self._to = (start - timedelta(days=1)).timestamp(), (now + timedelta(days=1)).timestamp()
+        ends = [at.astimezone(zone).date() for at in (start, now) for zone in (None, UTC)]
+        first = min(ends)
+        days = [first + timedelta(days=at) for at in range((max(ends) - first).days + 1)]
+        self._marks = {mark for day in days for mark in (str(day.year), _MONTHS[day.month - 1][:3])}
+        self._forms = re.compile("|".join(_forms(day) for day in days))
+        self._allowed: set[str] = set()
+        self._allowed = {span for text in allowed for span in self.spans(text)}
+
+    def hold(self, now: datetime) -> bool:
+        """Whether the days are still the same: they change at a quarter of an hour in every time zone."""
+        return self._quarter == _quarter(now)
+
+    def spans(self, text: str) -> Iterator[str]:
+        """The dates of the days and epoch times within a day of them, without those that are allowed."""
+        matches = self._forms.finditer(text) if any(mark in text for mark in self._marks) else iter(())
+        times = (time for time in _EPOCH.finditer(text) if self._from <= int(time.group(1)) <= self._to)
+        return (match.group() for match in chain(matches, times) if match.group() not in self._allowed)
+
+
+def _quarter(moment: datetime) -> int:
+    return int(moment.timestamp()) // 900
 
 
 def _known(value: str) -> re.Pattern[str]:

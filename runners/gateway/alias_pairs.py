@@ -34,6 +34,11 @@ _SLASH = r"\\*/|%2[Ff]"
 _TERM = re.compile(r"/?(?:[A-Za-z0-9._\-]+/)*[A-Za-z0-9._\-]*[A-Za-z0-9_]")
 
 
+def mark_of(term: str) -> str:
+    """The longest piece of a term without a slash: it stands in every spelling of it, and is quickly looked for."""
+    return max(term.split("/"), key=len)
+
+
 def end_of(term: str) -> str:
     """The regular expression of what must follow `term` for it to be a whole name."""
     return _PATH_END if term.startswith("/") else _NAME_END
@@ -130,15 +135,22 @@ class _Substitution:
 
     def __init__(self, table: Mapping[str, str]) -> None:
         self._entries: dict[str, tuple[str, str | None]] = {}
+        self._marks = {mark_of(term) for term in table}
         branches = []
         for number, (term, entry) in enumerate(sorted(table.items(), key=lambda item: -len(item[0]))):
             slash = f"slash{number}" if "/" in term and "/" in entry else None
             branches.append(f"(?P<term{number}>{_expression(term, slash)})")
             self._entries[f"term{number}"] = (entry, slash)
         self._search = re.compile(f"(?:{_BEGIN})(?:{'|'.join(branches)})") if branches else None
+        self._done: dict[str, str] = {}
+        """Results: a conversation comes again with every request, and is long."""
 
     def __call__(self, text: str) -> str:
-        return self._search.sub(self._replacement, text) if self._search else text
+        if self._search is None or not any(mark in text for mark in self._marks):
+            return text
+        if text not in self._done:
+            self._done[text] = self._search.sub(self._replacement, text)
+        return self._done[text]
 
     def _replacement(self, found: re.Match[str]) -> str:
         entry, slash = self._entries[str(found.lastgroup)]

@@ -40,17 +40,20 @@ SPAWN_TOOLS = frozenset({"subagent", "subagent_fork"})
 _STARTED = re.compile(r"started subagent ([A-Za-z0-9][A-Za-z0-9_\-]*[A-Za-z0-9])")
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
-# Ids as the harness writes them, and their aliases; `{agent}` is the agent's name and `{count}` counts from 1.
+# What stands in an id, the id as the harness writes it, and its alias: `{agent}` is the agent's name, `{count}` counts
+# from 1.
 _SHAPES = tuple(
-    (re.compile(rf"(?<![A-Za-z0-9_.~\-]){shape}(?![A-Za-z0-9_\-])"), alias)
-    for shape, alias in (
-        (r"(?P<kind>bash|pwsh|workflow)-[0-9a-f]{16}", "{kind}-{agent}-{count}"),
-        (rf"goal-{_UUID}", "goal-{agent}-{count}"),
+    (mark, re.compile(rf"(?<![A-Za-z0-9_.~\-]){shape}(?![A-Za-z0-9_\-])"), alias)
+    for mark, shape, alias in (
+        ("-", r"(?P<kind>bash|pwsh|workflow)-[0-9a-f]{16}", "{kind}-{agent}-{count}"),
+        ("goal-", rf"goal-{_UUID}", "goal-{agent}-{count}"),
         (
+            "dsh-spill-",
             r"dsh-spill-[A-Za-z0-9]{6}/session-[0-9a-f]{12}/[0-9a-f]{12}-(?P<kind>[A-Za-z0-9._\-]*[A-Za-z0-9_])",
             "dsh-spill/{agent}-{count}-{kind}",
         ),
         (
+            "dsh-subprocess-",
             r"dsh-subprocess-[A-Za-z0-9]{6}/dsh-subprocess-[0-9]+-[0-9]+-[0-9a-f]{12}-(?P<kind>[a-z]+\.log)",
             "dsh-subprocess/{agent}-{count}-{kind}",
         ),
@@ -197,8 +200,8 @@ class AliasMap:
 
     def _name_shapes(self, number: int, text: str) -> None:
         agent = f"agent-{number}" if number else "root"
-        for shape, (expression, alias) in enumerate(_SHAPES):
-            for found in expression.finditer(text):
+        for shape, (mark, expression, alias) in enumerate(_SHAPES):
+            for found in expression.finditer(text) if mark in text else ():
                 if found.group() not in self._named:
                     count = self._counts[number, shape] = self._counts.get((number, shape), 0) + 1
                     name = alias.format(agent=agent, count=count, **found.groupdict())

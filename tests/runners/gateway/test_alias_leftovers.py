@@ -66,6 +66,24 @@ def test_the_day_can_change_during_a_run() -> None:
     ]
 
 
+def test_a_date_of_the_scenario_stays_allowed_when_the_day_changes() -> None:
+    now = [NOON]
+    made = AliasMap(clock=lambda: now[0])
+    made.allow("due on 2026-12-01")
+    assert made.leftovers("2026-12-01", "system") == []
+    now[0] = NOON + timedelta(days=1)
+    assert made.leftovers("2026-12-01", "system") == []
+    assert [found.span for found in made.leftovers("Dec 1 14:26", "system")] == ["Dec 1 14:26"]
+
+
+def test_a_text_that_was_clean_is_looked_at_again_when_more_is_known() -> None:
+    made = full_map()
+    text = "started bash-032a6701951842f9 on srv-12ab"
+    assert made.leftovers(text, "system") == []
+    made.learn(ROOT_ID, talk(user("background job bash-032a6701951842f9")))
+    assert [found.span for found in made.leftovers(text, "system")] == ["bash-032a6701951842f9"]
+
+
 def test_a_date_of_the_scenario_is_allowed() -> None:
     made = full_map()
     made.allow("The market opens on 2026-11-30.")
