@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from pydantic import ValidationError
 
 from guards.errors import UserError
 from runners.cli_models import CacheOption
@@ -47,6 +46,8 @@ def serve(
     cache: CacheOption = None,
 ) -> None:
     """Serve one model, or a scripted actor, over the Anthropic Messages format on loopback."""
+    from pydantic import ValidationError
+
     from runners.gateway.app import Gateway
     from runners.gateway.engine_options import EngineOptions
     from runners.gateway.episode import EpisodeSettings

@@ -56,15 +56,15 @@ def _speed(engine: Engine) -> Finding:
 def _reuse(engine: Engine) -> Finding:
     worst, reused, agree = 0.0, 0, True
     shared = _BATCHES * engine.options.batch
-    text = engine.model.tokenize(_PREFIX)
-    prefix = (text * (shared // len(text) + 1))[:shared]
+    words = engine.model.tokenize(_PREFIX)
+    prefix = (words * (shared // len(words) + 1))[:shared]
     for suffix in _SUFFIXES:
         tokens = prefix + engine.model.tokenize(suffix)
         engine.forget()
         fresh = _run(engine, tokens, 1)
         engine.forget()
         # One token past the prefix: where memory can not be cut, the snapshot stands before a prompt's last token.
-        _run(engine, [*prefix, text[2]], 1)
+        _run(engine, [*prefix, words[2]], 1)
         again = _run(engine, tokens, 1)
         assert fresh.first_logits is not None
         assert again.first_logits is not None

@@ -249,7 +249,9 @@ def test_ends_and_counts(engines) -> None:
     assert (cut.finish, len(cut.tokens), cut.prompt_tokens) == ("length", 5, 100)
     full = engine.complete(Request(prompt(1, 100), 1000, grammar=ENDLESS))
     assert (full.finish, len(full.tokens)) == ("context", 28)
-    stopped = engine.complete(Request(prompt(1, 20), 60, grammar=Grammar('root ::= "abcdef" [g-z]*'), stops=("cd", "e")))
+    stopped = engine.complete(
+        Request(prompt(1, 20), 60, grammar=Grammar('root ::= "abcdef" [g-z]*'), stops=("cd", "e"))
+    )
     assert (stopped.finish, stopped.stop, stopped.text) == ("stop", "cd", "ab")
     with pytest.raises(Overflow) as caught:
         engine.complete(Request(prompt(1, 128), 1))
