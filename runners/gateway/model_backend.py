@@ -216,7 +216,9 @@ class ModelBackend:
         yield self._answer(job, completion, reply, decoded=True)
 
     def _stream(self, job: _Job) -> ReplyStream:
-        return self._dialect.stream(job.tools, thinking=self._dialect.opens_thinking(job.prompt))
+        # A strict grammar has no room for thinking, even where the template opened a span for it.
+        thinking = job.key.decode_mode != "forced" and self._dialect.opens_thinking(job.prompt)
+        return self._dialect.stream(job.tools, thinking=thinking)
 
     def _answer(self, job: _Job, completion: Completion, reply: Reply, *, decoded: bool) -> Answer:
         job.ask.occurrences.answered(job.ask.agent, job.key.prompt)
