@@ -50,10 +50,10 @@ class ReplyStream:
     """A parser of one reply. For every way to cut a text into pieces, the deltas and the reply are the same text.
 
     What is visible text for certain comes out at once; what may become a call, a marker or a trailing space is held
-    back. Rules: `<think>` spans are thinking. A `<tool_call>` block, a fence whose content begins with a call, and a
-    call anywhere else in the text are calls; their wrapping and stray special tokens vanish. Everything else, an
-    unfinished call included, is text as it was written. A turn that the model writes for somebody else
-    (`<|im_start|>user`) ends the reply.
+    back. Rules: `<think>` spans are thinking; a `<tool_call>` in one that is never closed ends it. A `<tool_call>`
+    block, a fence whose content begins with a call, and a call anywhere else in the text are calls; their wrapping and
+    stray special tokens vanish. Everything else, an unfinished call included, is text as it was written. A turn that
+    the model writes for somebody else (`<|im_start|>user`) ends the reply.
     """
 
     def __init__(self, tools: Sequence[Tool], *, thinking: bool = False) -> None:
@@ -66,6 +66,7 @@ class ReplyStream:
         self._plain_block = False
         self._after_call = False
         self._over = False
+        self._searched = 0
         self._complete = False
         self._text, self._thought = _Sink(), _Sink()
         self._calls: list[Call] = []
@@ -87,6 +88,7 @@ class ReplyStream:
             pass
         if self._scanner is None and self._at:
             self._raw = self._raw[self._at :]
+            self._searched = max(0, self._searched - self._at)
             self._at = 0
         out, self._out = self._out, []
         return out
@@ -115,14 +117,7 @@ class ReplyStream:
             self._at = len(self._raw)
             return False
         if self._thinking:
-            end = self._raw.find(_THINK_END, self._at)
-            if end < 0:
-                self._emit_all_but_partial((_THINK_END,), final)
-                return False
-            self._emit(end)
-            self._at += len(_THINK_END)
-            self._thinking = False
-            return True
+            return self._think(final)
         if self._after_call:
             skip = _AFTER_CALL.match(self._raw, self._at)
             self._at = skip.end() if skip else self._at
@@ -134,6 +129,28 @@ class ReplyStream:
             return False
         self._emit(mark.start())
         return self._mark(mark.group(), final)
+
+    def _think(self, final: bool) -> bool:
+        """Inside `<think>`. A `<tool_call>` there is thinking when `</think>` follows; when the reply ends without one,
+        the model went over to acting and forgot the tag."""
+        end = self._raw.find(_THINK_END, max(self._at, self._searched - len(_THINK_END)))
+        call = self._raw.find(_CALL, self._at) if end < 0 and self._tools else -1
+        if end >= 0:
+            self._emit(end)
+            self._at += len(_THINK_END)
+            self._thinking = False
+            return True
+        if call < 0:
+            self._emit_all_but_partial((_THINK_END, _CALL), final)
+            return False
+        self._emit(call)
+        if final and self._complete:
+            self._thinking = False
+            return True
+        if final:
+            self._emit(len(self._raw))
+        self._searched = len(self._raw)
+        return False
 
     def _mark(self, mark: str, final: bool) -> bool:
         if mark == _THINK:

@@ -222,6 +222,13 @@ def test_thinking(text: str, thinking: str, visible: str) -> None:
         assert parse(text, tools=tools) == Reply(visible, thinking)
 
 
+def test_a_call_in_thinking_that_never_ends() -> None:
+    text = f"<think>I look.\n<tool_call>\n{READ}\n</tool_call>"
+    assert parse(text) == Reply(thinking="I look.", calls=(CALL,))
+    assert parse(text, complete=False) == Reply(thinking=text.removeprefix("<think>"))
+    assert parse(f"{text}</think>no") == Reply("no", thinking=text.removeprefix("<think>"))
+
+
 def test_thinking_that_the_prompt_opened() -> None:
     assert parse(f"hm\n</think>\n{READ}", thinking=True) == Reply(thinking="hm", calls=(CALL,))
     assert parse("cut in", thinking=True, complete=False) == Reply(thinking="cut in")
@@ -365,6 +372,7 @@ HUGE = {
     "half marks": "<tool_cal" * (LONG // 9),
     "turns": "<|im_start|>" * (LONG // 12),
     "thinking": "<think></think" * (LONG // 14),
+    "calls in thinking": "<think>" + "<tool_call>" * (LONG // 11),
     "spaces": " " * LONG,
     "closers": READ + "}" * LONG,
     "digits": '{"a": ' + "1" * LONG,
