@@ -198,7 +198,7 @@ def test_soak_of_a_real_model(tmp_path: Path, caplog: Any) -> None:
     options = EngineOptions(n_ctx=384, slots=4, cells=900, queue=8, batch=128)
     backend = open_backend("smollm2-135m", options)
     assert isinstance(backend, ModelBackend)
-    todo = plans(40, 2, room=60, most=48, pause=1.0)
+    todo = plans(40, 2, room=40, most=36, pause=1.0)
     ends = soak(backend, todo, first=10, at_once=8, caplog=caplog)
     assert ends.total() == 40
     assert min(ends[each] for each in ("called", "overflow")) > 0
