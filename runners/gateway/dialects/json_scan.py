@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from bisect import bisect_left
 from typing import Any, Literal
@@ -11,7 +12,8 @@ MAX_DEPTH = 200
 """Deeper values are not taken for calls: what reads them next (JSON libraries, templates) recurses."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_STRING_STOP = re.compile(r'["\\]')
+_STRING_STOP = {quote: re.compile(rf"[{quote}\\]") for quote in "\"'"}
+_IN_SINGLE = re.compile(r"""\\.|\"""", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _NUMBER_PART = re.compile(r"-?[\d.eE+-]*")
 _ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
@@ -24,9 +26,10 @@ _Expect = Literal["key-or-end", "key", "colon", "value", "value-or-end", "comma-
 class JsonScanner:
     """Reads one JSON object or array that begins at `start`.
 
-    Two liberties, because models take them: raw line breaks in strings, and an object in doubled braces (`{{...}}`,
-    its end doubled or not). `closed` has the outermost objects closed so far as (first, end) index pairs, so that a
-    value that fails half way need not be read again.
+    Liberties that models take and this reader too: raw line breaks in strings, strings in single quotes as values,
+    backslashes that escape nothing, and objects in doubled braces (`{{...}}`, the end doubled or not). `closed` has
+    the outermost objects closed so far as (first, end) index pairs, so that a value that fails half way need not be
+    read again.
     """
 
     def __init__(self, start: int) -> None:
@@ -34,7 +37,8 @@ class JsonScanner:
         self.at = start
         """The first index not read yet; after "done" the end of the value (exclusive), after "failed" the offender."""
         self.closed: list[tuple[int, int]] = []
-        self._dropped: list[int] = []
+        self._edits: list[tuple[int, int]] = []
+        """The (first, end) pairs of what is no JSON, in order: second braces, and strings in single quotes."""
         self._stack: list[tuple[str, int, bool]] = []
         self._expect: _Expect = "value"
         self._string: int | None = None
@@ -71,20 +75,25 @@ class JsonScanner:
         A backslash before a character that JSON does not escape (`\\;` in a shell command) stands for itself.
         """
         parts, last = [], first
-        for index in self._dropped[bisect_left(self._dropped, first) : bisect_left(self._dropped, end)]:
-            parts.append(text[last:index])
-            last = index + 1
+        for start, stop in self._edits[bisect_left(self._edits, (first,)) : bisect_left(self._edits, (end,))]:
+            parts += [text[last:start], _double_quoted(text[start:stop]) if text[start] == "'" else ""]
+            last = stop
         whole = "".join((*parts, text[last:end], more))
         try:
-            return json.loads(whole, strict=False)
+            return json.loads(whole, strict=False, parse_float=_finite)
         except ValueError:
-            return json.loads(_ESCAPE.sub(lambda found: found[0] if found[1] else r"\\", whole), strict=False)
+            whole = _ESCAPE.sub(lambda found: found[0] if found[1] else r"\\", whole)
+            return json.loads(whole, strict=False, parse_float=_finite)
 
     def _end_string(self, text: str) -> bool:
-        while stop := _STRING_STOP.search(text, self.at):
-            if stop.group() == '"':
+        start = self._string or 0
+        pattern = _STRING_STOP[text[start]]
+        while stop := pattern.search(text, self.at):
+            if stop.group() != "\\":
                 self.at = stop.end()
                 self._string = None
+                if stop.group() == "'":
+                    self._edits.append((start, self.at))
                 return True
             if stop.end() >= len(text):
                 self.at = stop.start()
@@ -96,7 +105,8 @@ class JsonScanner:
     def _token(self, text: str, final: bool) -> Status | None:  # noqa: PLR0911
         """Reads one token; None means that reading goes on."""
         char, expect = text[self.at], self._expect
-        if char == '"' and expect in ("key", "key-or-end", "value", "value-or-end"):
+        quotes = '"' if expect in ("key", "key-or-end") else "\"'" if expect in ("value", "value-or-end") else ""
+        if char in quotes:
             self._string = self.at
             self.at += 1
             return None
@@ -123,7 +133,7 @@ class JsonScanner:
         return None
 
     def _drop(self) -> None:
-        self._dropped.append(self.at)
+        self._edits.append((self.at, self.at + 1))
         self.at += 1
 
     def _close(self, text: str, char: str, final: bool) -> Status | None:
@@ -163,3 +173,16 @@ class JsonScanner:
             self.at += len(literal)
         self._expect = "comma-or-end"
         return None
+
+
+def _finite(text: str) -> float:
+    """Refuses numbers that are infinite as floats: they could not be written as JSON again."""
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text} is out of range")
+    return number
+
+
+def _double_quoted(text: str) -> str:
+    """A string in single quotes as one in double quotes."""
+    inner = _IN_SINGLE.sub(lambda found: {'"': '\\"', "\\'": "'"}.get(found[0], found[0]), text[1:-1])
+    return f'"{inner}"'

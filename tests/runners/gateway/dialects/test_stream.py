@@ -148,6 +148,8 @@ PLAIN = [
     '{"name": "", "arguments": {}}',
     '{"name": "read", "arguments": {}, "parameters": {}}',
     '{"name": "read"}',
+    '{"name": "read", "arguments": {"path": 1e999}}',
+    '{"name": "read", "arguments": {"path": ' + "9" * 5000 + "}}",
     "[]",
     "{}",
     "[[[[]]]]",
@@ -259,6 +261,8 @@ JSON_PIECES = [
     LIST[:-1],
     READ[20:],
     *'{}[]"\\,:',
+    "'",
+    "{'",
     "{{",
     "}}",
     '{"',
@@ -334,6 +338,25 @@ def test_any_arguments_survive(arguments: dict[str, Any], ascii_only: bool, inde
         assert set(map(repr, parse(wrapped).calls)) == {repr(Call("list", arguments))}
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("'a'", "a"),
+        ('\'{"host": "x"}\'', '{"host": "x"}'),
+        (r"'it\'s \n \" \\ \;'", "it's \n \" \\ \\;"),
+        ("''", ""),
+    ],
+)
+def test_single_quotes_around_a_value(written: str, read: str) -> None:
+    for text in (
+        f'{{"name": "read", "arguments": {{"path": {written}}}}}',
+        f'{{{{"name": "list", "arguments": {{{{"path": {written}}}}}}}}}',
+    ):
+        assert [call.arguments for call in parse(text).calls] == [{"path": read}]
+    assert parse(f"{{'name': 'read', 'arguments': {{'path': {written}}}}}").calls == ()
+    assert parse('{"name": "read", "arguments": {"path": \'it\'s\'}}').calls == ()
+
+
 def test_visible_text_comes_at_once() -> None:
     stream = ReplyStream(TOOLS)
     for piece, certain in (
@@ -362,6 +385,8 @@ HUGE = {
     "doubled objects": "[" + "{{}}," * (LONG // 5),
     "doubled calls": '{{"name":"list"}},' * (LONG // 18),
     "open strings": '{"' * (LONG // 2),
+    "open single quotes": '{"a": \'' * (LONG // 7),
+    "single quotes": "[" + "'a'," * (LONG // 4),
     "open string with escapes": '{"' + '\\"' * (LONG // 2),
     "open string with openers": '{"a": "' + '<tool_call>{\\"' * (LONG // 14),
     "fences": "```" * (LONG // 3),
