@@ -138,6 +138,28 @@ def test_who_waits_for_one_that_goes_away_decodes_itself(recorder):
     assert recorder.wait_idle()["status"] == "ok"
 
 
+def test_comments_keep_a_client_that_waits_awake(recorder, tape, tmp_path):
+    """It waits for a decode that someone else has begun, here for as long as the test likes."""
+    course(recorder, "e", [ASK], **HOT)
+    with Tape.open(tape, read_only=True) as stored:
+        key = next(stored.keys())
+        prompt, completion = stored.prompt(key.prompt), replace(stored.get(key), text="from elsewhere")
+    backend = tiny_backend(recorder.backend.engine.model.path, tmp_path / "cache", tape=tmp_path / "other.sqlite")
+    with serving(backend) as service, backend._tape.flight(key) as flight:
+        service.open("e", **HOT)
+        request = {"method": "POST", "url": service.at("e") + "/v1/messages", "json": ASK | {"stream": True}}
+        with httpx.stream(**request, timeout=PATIENCE) as response:
+            lines = response.iter_lines()
+            assert next(lines) == "event: message_start"
+            assert next(lines).startswith("data: ")
+            assert [next(lines) for _ in range(3)] == ["", ": ping", ""]
+            flight.put(prompt, completion)
+            flight.release()
+            text = "\n".join(lines)
+        assert '"text":"elsewhere"' in text
+        assert [step["decoded"] for step in service.summary("e")["steps"]] == [False]
+
+
 # -- the tape alone --------------------------------------------------------------------------------------------------
 
 

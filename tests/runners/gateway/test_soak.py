@@ -195,7 +195,7 @@ def test_soak(tiny: dict[Arch, Path], tmp_path: Path, caplog: Any, arch: Arch) -
 
 @pytest.mark.model
 def test_soak_of_a_real_model(tmp_path: Path, caplog: Any) -> None:
-    options = EngineOptions(n_ctx=384, slots=4, cells=900, queue=8, batch=128)
+    options = EngineOptions(n_ctx=320, slots=4, cells=900, queue=8, batch=128)
     backend = open_backend("smollm2-135m", options)
     assert isinstance(backend, ModelBackend)
     todo = plans(40, 2, room=40, most=36, pause=1.0)
