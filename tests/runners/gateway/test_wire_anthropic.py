@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -394,6 +395,16 @@ def test_a_lone_surrogate_in_a_reply_is_replaced(lone):
     data = {"type": "x", "input": {"a": lone}}
     assert json.loads(body(data))["input"]["a"] == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in lone)
     assert sse(data) == b"event: x\ndata: " + body(data) + b"\n\n"
+
+
+def test_a_number_out_of_range_in_a_reply_is_the_largest_one():
+    """JSON has no infinity; an actor's script can hold 1e400."""
+    calls = (Call("t", {"a": [float("inf")], "b": {"c": -float("inf")}}),)
+    given_answer = answer(Reply(calls=calls))
+    whole = json.loads(body(message("msg", "m", given_answer, ("id",))))
+    assert whole["content"][0]["input"] == {"a": [sys.float_info.max], "b": {"c": -sys.float_info.max}}
+    stream = MessageStream("msg", "m")
+    assert assembled((stream.start(3) + stream.finish(given_answer, ("id",))).decode()) == whole
 
 
 def test_overflow_has_the_words_that_the_harness_looks_for():
