@@ -219,7 +219,9 @@ class _Turn:
             if self._interrupted:
                 return _error(503, "api_error", STOPPED)
             answer = self._task.result()
-            body = wire.body(wire.message(self._identifier(), self._model, answer, self._call_ids(answer)))
+            body = wire.body(
+                wire.message(self._identifier(answer.tape_key), self._model, answer, self._call_ids(answer))
+            )
             return Response(body, media_type="application/json")
         except Exception as error:
             return _error(*_classify(error, self._episode))
@@ -237,7 +239,7 @@ class _Turn:
         return _Stream(self, self._sse(accepted))
 
     async def _sse(self, accepted: Accepted) -> AsyncIterator[bytes]:
-        stream = wire.MessageStream(self._identifier(), self._model)
+        stream = wire.MessageStream(self._identifier(accepted.tape_key), self._model)
         clock = asyncio.get_running_loop().time
         try:
             yield stream.start(accepted.input_tokens)
@@ -324,11 +326,11 @@ class _Turn:
         """Made of agent, step and index, so that they are equal in every run."""
         return tuple(f"toolu_{self._ask.agent}_{self._ask.step}_{at}" for at in range(len(answer.reply.calls)))
 
-    def _identifier(self) -> str:
-        """Equal in every run of the episode, and different for each of its replies."""
+    def _identifier(self, tape_key: str | None) -> str:
+        """Equal for equal answers: made of the tape key, or of the place in the episode where the backend has none."""
         ask = self._ask
         made_of = f"{ask.episode} {ask.agent} {'summary' if ask.compaction else 'step'} {ask.step}"
-        return "msg_" + hashlib.sha256(made_of.encode()).hexdigest()[:24]
+        return "msg_" + (tape_key or hashlib.sha256(made_of.encode()).hexdigest())[:24]
 
 
 class _Stream(StreamingResponse):

@@ -56,9 +56,13 @@ class Ask:
 
 @dataclass(frozen=True)
 class Accepted:
-    """First event: the ask is valid and will be answered. `input_tokens` is the whole prompt's length."""
+    """First event: the ask is valid and will be answered.
+
+    `input_tokens` is the whole prompt's length, `tape_key` the digest that the answer will have; None as in `Answer`.
+    """
 
     input_tokens: int
+    tape_key: str | None = None
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class ModelBackend:
                 if flight is not None:
                     stack.enter_context(flight)
                 else:
-                    yield Accepted(len(tokens))
+                    yield Accepted(len(tokens), job.key.digest())
                     announced = True
                     flight = await stack.enter_async_context(tape.flight_async(job.key))
                 # Whoever held the flight before may have stored it.
@@ -159,7 +159,7 @@ class ModelBackend:
     def _replay(self, job: _Job, stored: Completion) -> Iterator[Event]:
         if stored.finish == "overflow":
             raise ContextOverflow(stored.prompt_tokens, job.ask.window)
-        yield Accepted(stored.prompt_tokens)
+        yield Accepted(stored.prompt_tokens, job.key.digest())
         stream = self._stream(job)
         for kind, text in stream.feed(stored.text):
             yield Delta(kind, text)
@@ -184,7 +184,7 @@ class ModelBackend:
         except EngineDead as error:
             raise BackendFailure(str(error)) from error
         try:
-            yield Accepted(len(tokens))
+            yield Accepted(len(tokens), job.key.digest())
             stream = self._stream(job)
             while True:
                 item = await mailbox.next()
