@@ -2,7 +2,9 @@
 
 The order of the chain is llama.cpp's own: penalties, DRY, top-k, top-p, min-p, temperature, draw. The grammar stands
 outside the chain, as in llama.cpp's `common_sampler`: the chain draws first, and only a token that the grammar refuses
-makes the whole vocabulary pass through the grammar before a second draw.
+makes a second draw, among what the grammar allows.
+
+Where only the best tokens can be drawn, only these pass through chain and grammar: see `_reach`.
 """
 
 from __future__ import annotations
@@ -18,11 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from runners.gateway.grammar import Grammar
-from runners.gateway.llama import EngineError, Logits, Model
+from runners.gateway.llama import EngineError, Logits, Model, Tokens
 from runners.gateway.sampler import Sampler
 
 _CANDIDATE: Final = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
-_SHORTLIST: Final = 256
+_MOST_REFUSED: Final = 256
+"""Tokens that a lazy grammar may refuse at one position before it is taken to be broken."""
+
+_WIDEN: Final = 16
+"""By how much the shortlist grows when a grammar refuses too much of it."""
 
 
 def _chain(model: Model, sampler: Sampler, seed: int, context: int) -> Any:
@@ -154,6 +160,35 @@ def _array(candidates: npt.NDArray[Any]) -> Any:
     )
 
 
+def _reach(sampler: Sampler, accepted: int) -> int | None:
+    """How many of the tokens with the highest logits can be drawn at all; None where any token can.
+
+    The chain keeps `top_k` tokens (one where the temperature is 0) of those that it is given. Penalties that only
+    lower logits touch at most as many tokens as they look back on, so that what is among the best k after them was
+    among the best k + n before. `accepted` is the number of tokens accepted so far. DRY lowers any number of tokens.
+    """
+    keeps = 1 if sampler.temperature == 0 else sampler.top_k
+    if not keeps or sampler.dry_multiplier > 0:
+        return None
+    if not sampler.penalises:
+        return keeps
+    if sampler.repeat_penalty < 1 or sampler.frequency_penalty < 0 or sampler.presence_penalty < 0:
+        return None
+    return keeps + (accepted if sampler.repeat_last_n < 0 else min(accepted, sampler.repeat_last_n))
+
+
+def _best(logits: Logits, n: int) -> Tokens:
+    """The ids of the n highest logits at least, ascending; with an id, all of a higher or equal logit are there."""
+    rows = min(128, len(logits) // (4 * n))
+    if rows < 4:
+        return np.arange(len(logits), dtype=np.int32)
+    # At least n columns have their maximum, and so one logit, at or above the n-th highest of these maxima.
+    columns = len(logits) // rows
+    peaks = logits[: rows * columns].reshape(rows, columns).max(axis=0)
+    bound = np.partition(peaks, columns - n)[columns - n]
+    return np.flatnonzero(logits >= bound).astype(np.int32)
+
+
 class TokenSampler:
     """The native chain and grammar of one sequence. `context` is the window in tokens, for penalties over all of it.
 
@@ -170,14 +205,14 @@ class TokenSampler:
         history: Sequence[int],
         grammar: Grammar | None,
     ) -> None:
-        self._model = model
+        self._sampler = sampler
         self._rules = None if grammar is None else _Rules(model, grammar)
         self._chain = _chain(model, sampler, seed, context)
-        self._candidates = np.zeros(model.n_vocab, _CANDIDATE)
-        self._ids = np.arange(model.n_vocab, dtype=np.int32)
+        self._accepted = 0
         if sampler.penalises or sampler.dry_multiplier > 0:
             for token in history:
                 llama_cpp.llama_sampler_accept(self._chain, token)
+            self._accepted = len(history)
 
     def _draw(self, candidates: npt.NDArray[Any]) -> int:
         array = _array(candidates)
@@ -186,17 +221,22 @@ class TokenSampler:
             raise EngineError("the sampler chain selected no token")
         return int(array.data[array.selected].id)
 
-    def _fresh(self, logits: Logits) -> npt.NDArray[Any]:
-        self._candidates["id"] = self._ids
-        self._candidates["logit"] = logits
-        return self._candidates
+    def _candidates(self, logits: Logits, more: int = 0) -> npt.NDArray[Any]:
+        """What the chain may draw from, and the next `more` tokens."""
+        reach = _reach(self._sampler, self._accepted)
+        ids = np.arange(len(logits), dtype=np.int32) if reach is None else _best(logits, reach + more)
+        candidates = np.zeros(len(ids), _CANDIDATE)
+        candidates["id"] = ids
+        candidates["logit"] = logits[ids] if len(ids) < len(logits) else logits
+        return candidates
 
     def sample(self, logits: Logits) -> int:
         """The next token after these logits. Penalties and grammar move on by it."""
-        token = self._draw(self._fresh(logits))
+        token = self._draw(self._candidates(logits))
         if self._rules is not None and not self._rules.take(token):
             token = self._again(logits, token)
         llama_cpp.llama_sampler_accept(self._chain, token)
+        self._accepted += 1
         return token
 
     def _again(self, logits: Logits, refused: int) -> int:
@@ -206,22 +246,35 @@ class TokenSampler:
         barred = [refused]
         while not rules.active:
             # The refused token completed a trigger in a way that no call begins with: the next best one, then.
-            candidates = self._fresh(logits)
-            candidates["logit"][barred] = -np.inf
+            candidates = self._candidates(logits, len(barred))
+            candidates["logit"][np.isin(candidates["id"], barred)] = -np.inf
             token = self._draw(candidates)
             if rules.take(token):
                 return token
             barred.append(token)
-            if len(barred) > _SHORTLIST:
+            if len(barred) > _MOST_REFUSED:
                 raise EngineError(f"the lazy grammar refused {len(barred)} tokens in a row at its trigger")
-        candidates = self._fresh(logits)
-        rules.mask(candidates)
-        if not np.isfinite(candidates["logit"]).any():
-            raise EngineError("the grammar allows no token")
-        token = self._draw(candidates)
+        token = self._draw(self._allowed(logits, rules))
         if not rules.take(token):
             raise EngineError(f"the grammar refuses token {token}, which it had allowed")
         return token
+
+    def _allowed(self, logits: Logits, rules: _Rules) -> npt.NDArray[Any]:
+        """What the chain may draw from among the tokens that the active grammar allows."""
+        reach = _reach(self._sampler, self._accepted)
+        more = 0 if reach is None else 4 * reach
+        while True:
+            candidates = self._candidates(logits, more)
+            rules.mask(candidates)
+            allowed = int(np.isfinite(candidates["logit"]).sum())
+            if len(candidates) == len(logits):
+                break
+            if reach is not None and allowed >= reach:
+                return candidates
+            more = _WIDEN * (more + 1)
+        if not allowed:
+            raise EngineError("the grammar allows no token")
+        return candidates
 
     def close(self) -> None:
         """Frees the native parts; closing twice does nothing."""
