@@ -33,6 +33,9 @@ from runners.gateway.tape import Completion, Tape, TapeKey
 from runners.gateway.tape_key import prompt_digest
 from runners.gateway.template import ChatTemplate
 
+_LONG_PROMPT = 50_000
+"""Characters from which on a prompt's tokens are counted off the event loop: a megabyte takes about a second."""
+
 
 @dataclass(frozen=True)
 class _Job:
@@ -98,7 +101,10 @@ class ModelBackend:
                 yield event
             return
         assert engine is not None
-        tokens = engine.model.tokenize(job.prompt)
+        if len(job.prompt) < _LONG_PROMPT:
+            tokens = engine.model.tokenize(job.prompt)
+        else:
+            tokens = await asyncio.to_thread(engine.model.tokenize, job.prompt)
         if len(tokens) >= ask.window:
             if tape is not None:
                 await asyncio.to_thread(tape.put, job.key, job.prompt, _overflow(len(tokens)))
