@@ -19,15 +19,19 @@ class Grammar:
     would abort the process). Triggers are valid for Python and for ECMAScript, as
     `llama_sampler_init_grammar_lazy_patterns` wants them; they begin with a fixed text and repeat nothing without
     bound, since the whole text is searched again at every token.
+
+    What a model writes between `<think>` and `</think>` triggers nothing: it may speak of a call there. `thinking` says
+    that the prompt ended in an open span.
     """
 
     gbnf: str
     triggers: tuple[str, ...] = ()
+    thinking: bool = False
 
     @property
     def digest(self) -> str:
         """sha256 in hex of everything that decides what the grammar allows."""
-        return hashlib.sha256(json.dumps([self.gbnf, self.triggers]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([self.gbnf, self.triggers, self.thinking]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

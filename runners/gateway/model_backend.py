@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from guards.errors import UserError
@@ -138,6 +138,8 @@ class ModelBackend:
         if mode != "free":
             callable_ = tuple(tool for tool in tools if ask.only_tool in (None, tool.name))
             grammar = self._dialect.grammar(callable_, mode)
+            if grammar is not None and mode == "lazy" and self._dialect.opens_thinking(prompt):
+                grammar = replace(grammar, thinking=True)
         stops = (*self._dialect.stops, *ask.stops)
         digest = prompt_digest(prompt)
         card = self.card

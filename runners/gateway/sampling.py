@@ -23,6 +23,9 @@ from runners.gateway.grammar import Grammar
 from runners.gateway.llama import EngineError, Logits, Model, Tokens
 from runners.gateway.sampler import Sampler
 
+THINK: Final = "<think>"
+THINK_END: Final = "</think>"
+
 _CANDIDATE: Final = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 _MOST_REFUSED: Final = 256
 """Tokens that a lazy grammar may refuse at one position before it is taken to be broken."""
@@ -128,8 +131,9 @@ class _Rules:
             return True
         decoder = self._decoder.getstate()
         text = self._text + self._decoder.decode(self._model.piece(token))
-        for pattern in self._patterns:
-            found = pattern.search(text)
+        visible = self._visible(text)
+        for pattern in self._patterns if visible is not None else ():
+            found = pattern.search(text, visible or 0)
             if found is None:
                 continue
             start = found.start(1) if found.re.groups else found.start()
@@ -144,6 +148,13 @@ class _Rules:
             break
         self._text = text
         return True
+
+    def _visible(self, text: str) -> int | None:
+        """Where the text outside of thinking begins; None inside of it."""
+        opened, closed = text.rfind(THINK), text.rfind(THINK_END)
+        if closed > opened:
+            return closed + len(THINK_END)
+        return None if opened >= 0 or self._grammar.thinking else 0
 
     def close(self) -> None:
         if self._native is not None:

@@ -18,6 +18,7 @@ from runners.gateway.generation import Busy, Cancelled, EngineDead, Generation, 
 from runners.gateway.grammar import Grammar
 from runners.gateway.llama import EngineError
 from runners.gateway.sampler import Sampler
+from runners.gateway.sampling import _Rules
 from tests.tiny_gguf import Arch
 
 ARCHS: tuple[Arch, ...] = ("llama", "mamba", "hybrid", "swa")
@@ -222,6 +223,29 @@ def test_lazy_grammar_takes_over_at_its_trigger(engines) -> None:
         assert after[0].isdigit()
         assert after[1:] == "z"
     assert seen > 3
+
+
+def test_what_stands_in_a_thinking_span_triggers_nothing(engines) -> None:
+    """The model writes freely, but for the trigger: so a `q` in it is proof that no grammar took over."""
+    engine = engines()
+    lazy = Grammar('root ::= "q" [0-9] "z"', (r"(q)",), thinking=True)
+    replies = [
+        engine.complete(Request(prompt(seed, 10), 120, Sampler(temperature=2.0), seed=seed, grammar=lazy)).text
+        for seed in range(20)
+    ]
+    spoken = [text for text in replies if "q" in text and "</think>" not in text]
+    assert len(spoken) > 3
+    assert any(not re.search(r"q\dz$", text) for text in spoken)
+    outside = Grammar("root ::= [a-z]", (r"(q)",))
+    for text, visible in (
+        ("<think>q", None),
+        ("<think>q</think>", 16),
+        ("a<think>q</think>b<think>", None),
+        ("plain q", 0),
+    ):
+        rules = _Rules(engine.model, outside)
+        assert rules._visible(text) == visible
+        rules.close()
 
 
 def test_a_trigger_that_the_grammar_refuses_is_not_taken(engines) -> None:
