@@ -66,9 +66,10 @@ class AliasMap:
 
     workspace, home: absolute paths as given to the harness; symbolic links are resolved, and both spellings are hidden,
     as `/workspace` and `/home/agent`. root_session: the root's session id, shown as `session-root`; None takes the
-    first agent that asks. extra: further value -> alias pairs. watch: further values that must not reach a prompt and
-    have no alias, such as the run directory; a user's or host's name only where it is a distinctive one. None hides
-    nothing. A value that is its own alias already (`/workspace` in a container) is left as it is.
+    first agent that asks. extra: further value -> alias pairs; an alias should be no word that a model would write of
+    itself, since it is revealed wherever it stands. watch: further values that must not reach a prompt and have no
+    alias, such as the run directory; a user's or host's name only where it is a distinctive one. None hides nothing. A
+    value that is its own alias already (`/workspace` in a container) is left as it is.
 
     Raises UserError for values that could not be hidden and revealed beyond doubt (`Pairs.add` says which).
     """
