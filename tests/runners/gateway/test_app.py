@@ -435,7 +435,7 @@ def raw_request(service: Service, body: dict[str, Any], episode: str | None = No
     """Sends a request and leaves the socket open."""
     url = httpx.URL(service.at(episode) + "/v1/messages")
     data = json.dumps(body).encode()
-    head = f"POST {url.path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(data)}\r\n\r\n".encode()
+    head = f"POST {url.path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(data)}\r\n\r\n".encode()
     connection = socket.create_connection((url.host, url.port), timeout=PATIENCE)
     connection.sendall(head + data)
     return connection

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from runners.gateway.generation import Generation, Request
 from runners.gateway.opening import open_backend
 from runners.gateway.tape import Tape
 from tests.runners.gateway.serving import PATIENCE, Service, assembled, serving, tiny_backend
@@ -157,6 +158,41 @@ def test_comments_keep_a_client_that_waits_awake(recorder, tape, tmp_path):
             text = "\n".join(lines)
         assert '"text":"elsewhere"' in text
         assert [step["decoded"] for step in service.summary("e")["steps"]] == [False]
+
+
+class Broken:
+    """A listener that kills the engine's thread."""
+
+    def text(self, delta: str) -> None:
+        raise ZeroDivisionError("a bug")
+
+    def done(self, generation: Generation) -> None:
+        raise ZeroDivisionError("a bug")
+
+    def failed(self, error: Exception) -> None:
+        pass
+
+
+def test_a_dead_engine_is_said_to_be_dead(recorder):
+    """To who waits for an answer, to who asks later, and to who looks; what is on the tape is answered all the same."""
+    first, _ = course(recorder, "stored", [ASK], **HOT)
+    for name in ("under-way", "later"):
+        recorder.open(name)
+    body = long_call("t", model="any", stream=True)
+    stream = raw_request(recorder, body, "under-way")
+    await_start(stream)
+    recorder.backend.engine.submit(Request([5, 6, 7], 50), Broken())
+    with stream:
+        told = b"".join(iter(lambda: stream.recv(65536), b""))
+        assert b'"type":"api_error","message":"EngineDead: the engine died: a bug"' in told
+    answer = recorder.post(ASK, "later")
+    assert (answer.status_code, answer.json()["error"]["type"]) == (500, "api_error")
+    assert answer.json()["error"]["message"] == "the engine died: a bug"
+    for name in ("under-way", "later"):
+        assert "the engine died: a bug" in recorder.summary(name)["failure"]
+    health = recorder.http.get(recorder.url + "/healthz")
+    assert (health.status_code, health.json()["status"]) == (503, "the engine is dead")
+    assert course(recorder, "stored", [ASK], **HOT) == (first, [False])
 
 
 # -- the tape alone --------------------------------------------------------------------------------------------------
