@@ -19,7 +19,7 @@ def calls_in(value: Any, tools: Mapping[str, Tool], *, marked: bool) -> tuple[Ca
     A call is an object with the keys `name` and `arguments` (or `parameters`; an object, or a JSON text of one), or
     `{"function": {...}}` around one; a list is several calls when each item is one. Any other key makes it plain
     data. The tool may be unknown where the model clearly tried to call something, which the harness then answers:
-    in a `<tool_call>` block (`marked`), and anywhere in the exact form `{"name": string, "arguments": object}`.
+    in a `<tool_call>` block (`marked`), and anywhere in the exact form `{"name": string, "arguments": object or null}`.
     Anything looser is a call of a known tool only.
     """
     if isinstance(value, list):
@@ -33,7 +33,7 @@ def calls_in(value: Any, tools: Mapping[str, Tool], *, marked: bool) -> tuple[Ca
     name = value.get("name")
     if set(value) - _ALLOWED or not isinstance(name, str) or not name:
         return ()
-    exact = set(value) == {"name", "arguments"} and isinstance(value["arguments"], dict)
+    exact = set(value) == {"name", "arguments"} and isinstance(value["arguments"], (dict, type(None)))
     if name not in tools and not marked and not exact:
         return ()
     arguments = _arguments(value, tools.get(name))
@@ -41,9 +41,9 @@ def calls_in(value: Any, tools: Mapping[str, Tool], *, marked: bool) -> tuple[Ca
 
 
 def _arguments(value: Mapping[str, Any], tool: Tool | None) -> dict[str, Any] | None:
-    """The arguments object; None where there is none. A known tool that needs no argument may be called without."""
+    """The arguments object; null is an empty one. None where there are no arguments, unless a known tool needs none."""
     given = [value[key] for key in _ARGUMENTS if key in value]
-    if not given or given == [None]:
+    if not given:
         return {} if tool is not None and not tool.schema.get("required") else None
     arguments = given[0]
     if isinstance(arguments, str):
@@ -51,6 +51,8 @@ def _arguments(value: Mapping[str, Any], tool: Tool | None) -> dict[str, Any] | 
             arguments = json.loads(arguments, strict=False)
         except (ValueError, RecursionError):
             return None
+    if arguments is None:
+        arguments = {}
     return arguments if isinstance(arguments, dict) and len(given) == 1 else None
 
 

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 from runners.gateway.conversation import Conversation, Text, Tool, ToolCall, ToolResult
 from runners.gateway.dialects.base import Dialect, Mode, result_text
-from runners.gateway.dialects.call_rules import OPEN_CALL, SPACE, add_call_rules, several
-from runners.gateway.dialects.schema_rules import WS
-from runners.gateway.grammar import Grammar, Ref, Rules, Terminal, alt, literal, opt, seq
+from runners.gateway.dialects.call_rules import forced_grammar, lazy_grammar
+from runners.gateway.grammar import Grammar
 from runners.gateway.template import ChatTemplate, TemplateRefusal
 
 _CONVENTION = """You can use tools. To use one, answer with one JSON object and nothing else:
@@ -38,22 +37,7 @@ class Generic(Dialect):
     def grammar(self, tools: Sequence[Tool], mode: Mode) -> Grammar | None:
         if not tools:
             return None
-        rules = Rules()
-        add_call_rules(rules, tools)
-        if mode == "forced":
-            return Grammar(rules.gbnf(several(Ref("call"), literal("\n"))))
-        calls = rules.add("calls", several(Ref("loose-call"), seq(opt(","), WS)))
-        array = rules.add("call-array", seq("[", WS, several(Ref("loose-call"), seq(WS, ",", WS)), WS, "]"))
-        body = rules.add("body", alt((calls, array)))
-        fence = rules.add("fence", seq("```", Terminal("[a-z]{0,10}"), WS, body, WS, "```"))
-        return Grammar(
-            rules.gbnf(alt((several(fence, seq(WS, opt("\n"))), body))),
-            (
-                rf"(```[a-z]{{0,10}}{SPACE}(?:\[{SPACE})?{OPEN_CALL})",
-                rf"(\[{SPACE}{OPEN_CALL})",
-                rf"({OPEN_CALL})",
-            ),
-        )
+        return forced_grammar(tools) if mode == "forced" else lazy_grammar(tools, tagged=False)
 
 
 def tools_text(tools: Sequence[Tool]) -> str:

@@ -14,16 +14,17 @@ Delta = tuple[Literal["thinking", "text"], str]
 
 _THINK, _THINK_END = "<think>", "</think>"
 _CALL, _CALL_END = "<tool_call>", "</tool_call>"
+_LISTED, _LISTED_END = "<tools>", "</tools>"
 _FENCE = "```"
 _TURN = "<|im_start|>"
 _STRAY = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>")
-_MARKS = (_THINK, _THINK_END, _CALL, _CALL_END, _FENCE, _TURN, *_STRAY)
-_ENDS = (_CALL_END, _FENCE, _TURN, *_STRAY)
+_MARKS = (_THINK, _THINK_END, _CALL, _CALL_END, _LISTED, _LISTED_END, _FENCE, _TURN, *_STRAY)
+_ENDS = (_CALL_END, _LISTED_END, _FENCE, _TURN, *_STRAY)
 _MARK = re.compile("|".join(map(re.escape, _MARKS)) + r"|[{\[]")
 _CODE_MARK = re.compile(rf"{_FENCE}|{_CALL}|[{{\[]")
 _PLAIN_MARK = re.compile("|".join(map(re.escape, (_THINK, _THINK_END, _TURN, *_STRAY))))
 _HEAD = r"```[ \t]*[\w+.#-]{0,20}[ \t]*\r?\n?\s*"
-_OPENER = re.compile(rf"(?:{_HEAD})?(?:{_CALL}\s*(?:{_HEAD})?)?")
+_OPENER = re.compile(rf"(?:{_HEAD})?(?:(?:{_CALL}|{_LISTED})\s*(?:{_HEAD})?)?")
 _ROLE = re.compile(re.escape(_TURN) + r"([a-z]*)\s?")
 _AFTER_CALL = re.compile(r"[\s,;}]*")
 _LONGEST = max(map(len, _MARKS))
@@ -51,9 +52,9 @@ class ReplyStream:
 
     What is visible text for certain comes out at once; what may become a call, a marker or a trailing space is held
     back. Rules: `<think>` spans are thinking; a `<tool_call>` in one that is never closed ends it. A `<tool_call>`
-    block, a fence whose content begins with a call, and a call anywhere else in the text are calls; their wrapping and
-    stray special tokens vanish. Everything else, an unfinished call included, is text as it was written. A turn that
-    the model writes for somebody else (`<|im_start|>user`) ends the reply.
+    block, a fence or `<tools>` whose content begins with a call, and a call anywhere else in the text are calls; their
+    wrapping and stray special tokens vanish. Everything else, an unfinished call included, is text as it was written.
+    A turn that the model writes for somebody else (`<|im_start|>user`) ends the reply.
     """
 
     def __init__(self, tools: Sequence[Tool], *, thinking: bool = False) -> None:
@@ -64,6 +65,7 @@ class ReplyStream:
         self._scanner: JsonScanner | None = None
         self._fence: Literal["none", "code", "calls"] = "none"
         self._plain_block = False
+        self._listed = False
         self._after_call = False
         self._over = False
         self._searched = 0
@@ -153,39 +155,41 @@ class ReplyStream:
         return False
 
     def _mark(self, mark: str, final: bool) -> bool:
-        if mark == _THINK:
-            self._thinking = True
-        elif mark == _FENCE and self._fence != "none":
-            if self._fence == "code":
-                self._emit(self._at + len(mark))
-            else:
-                self._at += len(mark)
-                self._after_call = True
-            self._fence = "none"
+        if mark in (_CALL_END, _LISTED_END) or (mark == _FENCE and self._fence != "none"):
+            self._closer(mark)
             return True
-        elif mark in (_FENCE, _CALL, "{", "["):
+        if mark in (_FENCE, _CALL, _LISTED, "{", "["):
             return self._opener(mark, final)
-        elif mark == _TURN:
+        if mark == _TURN:
             role = _ROLE.match(self._raw, self._at)
             if role is None or (role.end() == len(self._raw) and not final):
                 return False
             self._over = role.group(1) not in ("", "assistant")
             self._at = role.end()
             return True
-        elif mark == _CALL_END:
-            if self._plain_block:
-                self._emit(self._at + len(mark))
-                self._plain_block = False
-                return True
-            self._after_call = True
+        self._thinking = mark == _THINK
         self._at += len(mark)
         return True
+
+    def _closer(self, mark: str) -> None:
+        """The end of what wrapped a call vanishes with its beginning; a lone `</tool_call>` is a stray token."""
+        if mark == _FENCE:
+            visible, self._fence = self._fence == "code", "none"
+        elif mark == _CALL_END:
+            visible, self._plain_block = self._plain_block, False
+        else:
+            visible, self._listed = not self._listed, False
+        if visible:
+            self._emit(self._at + len(mark))
+        else:
+            self._at += len(mark)
+            self._after_call = True
 
     def _opener(self, mark: str, final: bool) -> bool:
         """At a mark that may begin a call: decides whether one follows."""
         opener = _OPENER.match(self._raw, self._at)
         start = opener.end() if opener else self._at
-        if self._may_become((_CALL, _FENCE), start, final):
+        if self._may_become((_CALL, _LISTED, _FENCE), start, final):
             return False
         if self._raw[start : start + 1] not in ("{", "["):
             self._not_a_call(mark, self._at + len(mark))
@@ -198,6 +202,7 @@ class ReplyStream:
             return False
         self._scanner = None
         marked = _CALL in self._raw[self._at : start]
+        listed = _LISTED in self._raw[self._at : start]
         fenced = _FENCE in self._raw[self._at : start]
         missing = "" if status == "done" else self._missing(scanner, final)
         whole = [(start, scanner.at, missing)] if status == "done" or missing else []
@@ -207,6 +212,7 @@ class ReplyStream:
             if first == start:
                 self._at = first
                 self._fence = "calls" if fenced else self._fence
+                self._listed = self._listed or listed
             else:
                 self._emit(first)
             self._calls.extend(calls)

@@ -194,6 +194,7 @@ FORMS = {
     "tagged, tight": f"<tool_call>{WHOLE}</tool_call>",
     "tagged, doubled": "<tool_call>\n{{" + WHOLE[1:-1] + "}}\n</tool_call>",
     "tagged twice": f"<tool_call>\n{WHOLE}\n</tool_call>\n<tool_call>\n{SPACED}\n</tool_call>",
+    "listed": f"<tools>\n{WHOLE}\n{SPACED}\n</tools>",
     "fenced": f"```json\n{SPACED}\n```",
     "fenced, no language": f"```\n{WHOLE}\n```",
     "fenced twice": f"```json\n{SPACED}\n```\n\n```json\n{WHOLE}\n```",
@@ -216,7 +217,7 @@ def test_the_lazy_grammar_takes_over_where_a_call_begins(
 ) -> None:
     """Read letter by letter, the first trigger to fire captures from the beginning of the call, and from there the
     grammar follows the whole of it."""
-    if name == "generic" and "<tool_call>" in FORMS[form]:
+    if name == "generic" and "<tool" in FORMS[form]:
         return
     gbnf, triggers = grammar(name, "lazy")
     text = before + FORMS[form]
@@ -229,6 +230,7 @@ def test_the_lazy_grammar_takes_over_where_a_call_begins(
     assert end < len(before) + len(FORMS[form]) - 20
     assert vocabulary.verdict(gbnf, text[found.start(1) : end]) == "unfinished"
     assert vocabulary.verdict(gbnf, text[found.start(1) :]) == "complete"
+    assert vocabulary.verdict(gbnf, text[found.start(1) :] + "\n") == "complete"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -242,6 +244,7 @@ def test_the_lazy_grammar_takes_over_where_a_call_begins(
         'class A { "name" }',
         '{"name": {"first": "Ann"}}',
         "<tool_call",
+        "in the <tools></tools> tags",
     ],
 )
 def test_the_lazy_grammar_leaves_other_text_alone(name: str, text: str) -> None:
@@ -255,6 +258,7 @@ def test_no_more_calls_than_allowed(vocabulary: ByteVocabulary, name: str, mode:
     tagged = name != "generic"
     block = f"<tool_call>\n{WHOLE}\n</tool_call>" if tagged else WHOLE
     assert vocabulary.verdict(gbnf, "\n".join([block] * MAX_CALLS)) == "complete"
+    assert vocabulary.verdict(gbnf, block + "\n") == "complete"
     assert vocabulary.verdict(gbnf, "\n".join([block] * (MAX_CALLS + 1))) == "refused"
 
 

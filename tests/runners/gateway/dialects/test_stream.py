@@ -58,6 +58,7 @@ ONE_CALL = [
     f"```xml\n<tool_call>\n{READ}\n</tool_call>\n```",
     f"<tool_call>\n```json\n{READ}\n```\n</tool_call>",
     f"<|im_start|>assistant\n<tool_call>\n{READ}\n</tool_call><|im_end|>",
+    f"<tools>\n{READ}\n</tools>",
     f"[{READ}]",
     '{{"name": "read", "arguments": {"path": "a"}}}',
     '{{"name": "read", "arguments": {"path": "a"}}',
@@ -94,6 +95,7 @@ TWO_CALLS = [
     f"<tool_call>\n{READ}\n{LIST}\n</tool_call>",
     f"<tool_call>\n{READ}\n<tool_call>\n{LIST}\n</tool_call>",
     f"<tool_call>\n[{READ}, {LIST}]\n</tool_call>",
+    f"<tools>\n{READ}\n{LIST}\n</tools>",
     f"```json\n{READ}\n{LIST}\n```",
     f"```json\n[\n{READ},\n{LIST}\n]\n```",
     f"```json\n{READ}\n```\n\n```json\n{LIST}\n```",
@@ -115,6 +117,7 @@ def test_two_calls(text: str) -> None:
         (f"First:\n```json\n{READ}\n```\nThen I will see.", "First:\nThen I will see."),
         (f"I call {READ} now", "I call now"),
         (f"{READ}<|im_end|>", ""),
+        (f"<tools>\n{READ}\n</tools>\nin </tools>", "in </tools>"),
         (f"A list [1, 2] and {{x}} and {READ}", "A list [1, 2] and {x} and"),
         (f'{{"note": {READ} oops', '{"note":  oops'),
         (f"{READ}\n<|im_start|>user\n<tool_response>\nx\n</tool_response>", ""),
@@ -126,6 +129,7 @@ def test_text_around_a_call(text: str, visible: str) -> None:
 
 PLAIN = [
     "Hello",
+    "in the <tools></tools> XML tags, <tools>{x}</tools>",
     "2 < 3 and {x} and [link](url) and `code`",
     '{"name": "Bob", "age": 3}',
     '{"name": "Bob"}',
@@ -178,6 +182,7 @@ def test_unknown_tools() -> None:
     ):
         assert parse(text) == Reply(calls=(Call("delete", {"id": 1}),))
     assert parse(loose) == Reply(loose)
+    assert parse('{{"name": "goodbye", "arguments": null}}') == Reply(calls=(Call("goodbye", {}),))
 
 
 @pytest.mark.parametrize("end", range(1, len(READ)))
