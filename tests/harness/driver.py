@@ -80,7 +80,7 @@ def run_tree(
     workspace: Path,
     home: Path,
     rows: Rows,
-    session: str,
+    session: str = "session-0123456789abcdef0123456789abcdef",
     env: Mapping[str, str] | None = None,
     timeout: float = 60.0,
 ) -> Run:
