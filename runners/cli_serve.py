@@ -66,8 +66,12 @@ def serve(
         "gpu_layers": gpu_layers,
         "deterministic": deterministic,
     }
+    given = {key: value for key, value in given.items() if value is not None and value is not False}
+    if tape_only and given:
+        option = "--" + next(iter(given)).replace("_", "-")
+        raise UserError(f"{option} has no meaning with --tape-only: the tape says how its model was run; leave it out")
     try:
-        options = EngineOptions.model_validate({key: value for key, value in given.items() if value is not None})
+        options = EngineOptions.model_validate(given)
         settings = EpisodeSettings(seed=seed, decode_mode=decode_mode)
     except ValidationError as error:
         first = error.errors()[0]

@@ -88,3 +88,8 @@ class Reply:
     text: str = ""
     thinking: str = ""
     calls: tuple[Call, ...] = field(default=())
+
+
+def encodable(text: str) -> str:
+    """The text with each lone surrogate replaced by U+FFFD: JSON can carry one, UTF-8 can not."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

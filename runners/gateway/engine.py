@@ -14,18 +14,19 @@ can turn a near tie.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from guards.errors import UserError
 from runners.gateway.cells import CellBook
+from runners.gateway.context import MAX_SEQUENCES, Context
 from runners.gateway.engine_options import EngineOptions
 from runners.gateway.generation import (
     Busy,
@@ -36,70 +37,27 @@ from runners.gateway.generation import (
     Listener,
     Overflow,
     Request,
-    TextAssembler,
 )
-from runners.gateway.llama import MAX_SEQUENCES, Context, Logits, Model, Tokens
+from runners.gateway.llama import Model
 from runners.gateway.placement import Placement
+from runners.gateway.running import Running, Ticket, Waiter
 from runners.gateway.sampling import TokenSampler
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(eq=False)
-class Ticket:
-    """A submitted request. `cancel` may be called from any thread, at any time, more than once."""
-
-    request: Request
-    listener: Listener
-    cancelled: bool = False
-    _wake: threading.Condition = field(default_factory=threading.Condition, repr=False)
-
-    def cancel(self) -> None:
-        with self._wake:
-            self.cancelled = True
-            self._wake.notify()
-
-
-class _Running:
-    """A request in a slot."""
-
-    def __init__(self, ticket: Ticket, seq: int, reused: int, limit: int, sampler: TokenSampler) -> None:
-        self.ticket = ticket
-        self.prompt: Tokens = np.asarray(ticket.request.prompt, np.int32)
-        self.seq = seq
-        self.reused = reused
-        self.filled = reused
-        self.limit = limit
-        self.sampler = sampler
-        self.assembler = TextAssembler(ticket.request.stops)
-        self.tokens: list[int] = []
-        self.prefill_seconds = 0.0
-        self.decode_seconds = 0.0
-        self.first_logits: Logits | None = None
-        self.batched = 0
-        self.logits_at: int | None = None
-
-    @property
-    def generating(self) -> bool:
-        return self.filled == len(self.prompt)
-
-    @property
-    def outstanding(self) -> int:
-        """Cells that this request may still need."""
-        return len(self.prompt) - self.filled + self.limit - max(0, len(self.tokens) - 1)
 
 
 class Engine:
     """See the module. Raises UserError where the model can not be loaded with these options."""
 
     def __init__(self, path: Path, options: EngineOptions) -> None:
-        self.options = options
         self.model = Model(path, gpu_layers=options.gpu_layers)
+        self.options = options
         if options.n_ctx > self.model.n_ctx_train:
             trained = self.model.n_ctx_train
             self.model.close()
             raise UserError(
-                f"{path.name}: --n-ctx {options.n_ctx} is more than the model's context of {trained} tokens"
+                f"{path.name}: --n-ctx {options.n_ctx} is more than the model's context of {trained} tokens; "
+                f"give at most that, or a model with a larger one"
             )
         slots = 1 if options.deterministic else options.slots
         cells = options.cells if options.cells is not None else options.n_ctx * slots
@@ -130,7 +88,7 @@ class Engine:
             snapshot_bytes=options.snapshot_bytes,
         )
         self._slots = slots
-        self._running: list[_Running] = []
+        self._running: list[Running] = []
         self._waiting: deque[Ticket] = deque()
         self._wake = threading.Condition()
         self._closing = False
@@ -165,7 +123,7 @@ class Engine:
 
     def complete(self, request: Request) -> Generation:
         """Submits, waits and returns. Raises what `submit` raises, or the error that ended the request."""
-        waiter = _Waiter()
+        waiter = Waiter()
         self.submit(request, waiter)
         return waiter.result()
 
@@ -227,7 +185,9 @@ class Engine:
             self._waiting.clear()
             self._wake.notify_all()
         for ticket in left:
-            ticket.listener.failed(EngineDead(self._epitaph()))
+            # Whatever one listener does, the others hear of it.
+            with contextlib.suppress(Exception):
+                ticket.listener.failed(EngineDead(self._epitaph()))
 
     def _next(self) -> bool:
         """Waits for work, drops what was cancelled and admits what fits; False when the engine shall end."""
@@ -281,10 +241,10 @@ class Engine:
             self._placement.release(seq)
             ticket.listener.failed(error)
             return True
-        self._running.append(_Running(ticket, seq, reused, limit, sampler))
+        self._running.append(Running(ticket, seq, reused, limit, sampler))
         return True
 
-    def _leave(self, running: _Running) -> None:
+    def _leave(self, running: Running) -> None:
         running.sampler.close()
         self._running.remove(running)
         self._placement.release(running.seq)
@@ -335,7 +295,7 @@ class Engine:
             running.logits_at = at if last else None
             running.batched = len(tokens)
 
-    def _sample(self, running: _Running, at: int) -> None:
+    def _sample(self, running: Running, at: int) -> None:
         request = running.ticket.request
         began = time.perf_counter()
         try:
@@ -379,30 +339,3 @@ class Engine:
                 first_logits=running.first_logits,
             )
         )
-
-
-class _Waiter:
-    """A listener that blocks its thread until the end."""
-
-    def __init__(self) -> None:
-        self._ended = threading.Event()
-        self._generation: Generation | None = None
-        self._failure: Exception | None = None
-
-    def text(self, delta: str) -> None:
-        pass
-
-    def done(self, generation: Generation) -> None:
-        self._generation = generation
-        self._ended.set()
-
-    def failed(self, error: Exception) -> None:
-        self._failure = error
-        self._ended.set()
-
-    def result(self) -> Generation:
-        self._ended.wait()
-        if self._generation is not None:
-            return self._generation
-        assert self._failure is not None
-        raise self._failure

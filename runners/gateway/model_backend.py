@@ -22,13 +22,14 @@ from runners.gateway.asking import (
     Overloaded,
 )
 from runners.gateway.card import ModelCard
-from runners.gateway.conversation import Reply, Tool
+from runners.gateway.conversation import Reply, Tool, encodable
 from runners.gateway.dialects.base import Dialect
 from runners.gateway.dialects.registry import dialect
 from runners.gateway.dialects.stream import ReplyStream
-from runners.gateway.engine import Engine, Ticket
+from runners.gateway.engine import Engine
 from runners.gateway.generation import Busy, EngineDead, Generation, Overflow, Request
 from runners.gateway.grammar import Grammar
+from runners.gateway.running import Ticket
 from runners.gateway.tape import Completion, Tape, TapeKey
 from runners.gateway.tape_key import prompt_digest
 from runners.gateway.template import ChatTemplate
@@ -130,7 +131,7 @@ class ModelBackend:
     def _render(self, ask: Ask) -> _Job:
         tools = ask.conversation.tools
         try:
-            prompt = _encodable(self._dialect.render(self._template, ask.conversation))
+            prompt = encodable(self._dialect.render(self._template, ask.conversation))
         except UserError as error:
             raise BadAsk(str(error)) from error
         mode = "free" if ask.compaction or not tools else ask.decode_mode
@@ -262,11 +263,6 @@ def _overflow(tokens: int) -> Completion:
         prefill_seconds=0.0,
         decode_seconds=0.0,
     )
-
-
-def _encodable(text: str) -> str:
-    """Lone surrogates (JSON can carry them, UTF-8 can not) become U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class _Mailbox:

@@ -11,7 +11,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from runners.gateway.cells import CellBook, common_prefix
-from runners.gateway.llama import Context, EngineError, Tokens
+from runners.gateway.context import Context
+from runners.gateway.llama import EngineError, Tokens
 
 
 class Placement:

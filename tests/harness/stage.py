@@ -13,11 +13,12 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runners.gateway.actors import ActorBackend
-from runners.gateway.app import COMPACT_HEADER, SESSION_HEADER, Gateway
+from runners.gateway.app import Gateway
 from runners.gateway.asking import Answer, Ask, Event
 from runners.gateway.conversation import Call, Conversation, Reply
 from runners.gateway.episode import Episode, EpisodeSettings
 from runners.gateway.server import GatewayServer, bind_port
+from runners.gateway.turn import COMPACT_HEADER, SESSION_HEADER
 
 Moment = tuple[int, int]
 """An agent and one of its steps, both ordinals from 0."""

@@ -12,9 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from runners.gateway.app import COMPACT_HEADER, SESSION_HEADER, Gateway
+from runners.gateway.app import Gateway
 from runners.gateway.conversation import Conversation
 from runners.gateway.episode import EpisodeSettings
+from runners.gateway.turn import COMPACT_HEADER, SESSION_HEADER
 from tests.harness.recordings import COURSES, Place, Recording, load, perform
 from tests.harness.stage import EPISODE, Moment, StagedBackend
 

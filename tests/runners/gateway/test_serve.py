@@ -231,6 +231,14 @@ BAD: dict[str, tuple[Make, str]] = {
     ),
     "a small context": (lambda _, tiny: ["--model", tiny["llama"]], "--n-ctx 8192 is more than the model's context of"),
     "too large a window": (lambda _, tiny: ["--model", tiny["llama"], "--n-ctx", "2049"], "--n-ctx 2049 is more than"),
+    "options of an engine with a tape alone": (
+        lambda folder, _: ["--model", "m", "--tape", folder / "t", "--tape-only", "--n-ctx", "512"],
+        "--n-ctx has no meaning with --tape-only",
+    ),
+    "a sampler beyond C": (
+        lambda _, tiny: ["--model", tiny["llama"], "--n-ctx", "512", "--sampler", f"top_k={2**40}"],
+        "--sampler top_k",
+    ),
     "a tiny window": (lambda _, tiny: ["--model", tiny["llama"], "--n-ctx", "5"], "--n-ctx 5: "),
     "no cells": (
         lambda _, tiny: ["--model", tiny["llama"], "--n-ctx", "512", "--cells", "100"],

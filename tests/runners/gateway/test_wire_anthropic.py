@@ -22,17 +22,8 @@ from runners.gateway.conversation import (
     ToolCall,
     ToolResult,
 )
-from runners.gateway.wire.anthropic import (
-    MOST_DEPTH,
-    MessagesRequest,
-    MessageStream,
-    body,
-    content,
-    message,
-    overflow_text,
-    sse,
-    stop_reason,
-)
+from runners.gateway.wire.anthropic_reply import MessageStream, body, content, message, overflow_text, sse, stop_reason
+from runners.gateway.wire.anthropic_request import MOST_DEPTH, MessagesRequest
 from tests.runners.gateway.serving import assembled
 
 BASE: dict[str, Any] = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]}
