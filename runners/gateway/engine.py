@@ -154,7 +154,7 @@ class Engine:
         with self._wake:
             self._forget = True
             self._wake.notify()
-            self._wake.wait_for(lambda: not self._forget or self._error is not None)
+            self._wake.wait_for(lambda: not self._forget or not self.alive)
 
     def close(self) -> None:
         """Ends the thread, fails what is running or waiting, frees the model. Closing twice does nothing."""
