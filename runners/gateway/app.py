@@ -95,21 +95,26 @@ class Gateway:
     async def _episode(self, request: Request) -> Response:
         name = request.path_params["episode"]
         if request.method == "PUT":
-            try:
-                settings = EpisodeSettings.model_validate_json(await _body(request) or b"{}")
-                return JSONResponse(self.open(name, settings).summary(), 201)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(str(step) for step in first["loc"]) or "body"
-                return refusal(400, "invalid_request_error", f"episode {name!r}: {where}: {first['msg']}")
-            except ClientDisconnect:
-                return Response(status_code=499)
-            except BadAsk as error:
-                return refusal(400, "invalid_request_error", f"episode {name!r}: {error}")
-            except UserError as error:
-                return refusal(409 if name in self._episodes else 400, "invalid_request_error", str(error))
+            return await self._put_episode(name, request)
+        if request.method == "DELETE" and name == DEFAULT_EPISODE:
+            return refusal(400, "invalid_request_error", f"episode {name!r} is the server's own and stays open")
         episode = self.close(name) if request.method == "DELETE" else self._episodes.get(name)
         return _no_episode(name) if episode is None else JSONResponse(episode.summary())
+
+    async def _put_episode(self, name: str, request: Request) -> Response:
+        try:
+            settings = EpisodeSettings.model_validate_json(await _body(request) or b"{}")
+            return JSONResponse(self.open(name, settings).summary(), 201)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(step) for step in first["loc"]) or "body"
+            return refusal(400, "invalid_request_error", f"episode {name!r}: {where}: {first['msg']}")
+        except ClientDisconnect:
+            return Response(status_code=499)
+        except BadAsk as error:
+            return refusal(400, "invalid_request_error", f"episode {name!r}: {error}")
+        except UserError as error:
+            return refusal(409 if name in self._episodes else 400, "invalid_request_error", str(error))
 
     async def _messages(self, request: Request) -> Response:
         name = request.path_params.get("episode", DEFAULT_EPISODE)

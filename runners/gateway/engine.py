@@ -273,7 +273,7 @@ class Engine:
                 self._sample(running, running.logits_at)
 
     def _fill(self) -> None:
-        """Puts the next batch together: one token for each that generates, then prompts in the order of arrival."""
+        """Puts the next batch together: one token for each that generates, then pieces of prompts."""
         context, book = self._context, self._book
         for running in self._running:
             running.batched, running.logits_at = 0, None
@@ -282,10 +282,11 @@ class Engine:
                 running.logits_at = context.add(running.seq, token, book.length(running.seq), logits=True)
                 book.append(running.seq, token)
                 running.batched = 1
-        for running in self._running:
-            if running.generating:
-                continue
-            end = self._placement.chunk_end(len(running.prompt), running.filled, context.room)
+        # What room is left is shared evenly, so that a short prompt does not wait for the whole of a long one.
+        filling = sorted((r for r in self._running if not r.generating), key=lambda r: len(r.prompt) - r.filled)
+        for at_turn, running in enumerate(filling):
+            share = -(-context.room // (len(filling) - at_turn))
+            end = self._placement.chunk_end(len(running.prompt), running.filled, share)
             if end == running.filled:
                 continue
             last = end == len(running.prompt)

@@ -140,10 +140,15 @@ def _parse(cursor: _Cursor) -> Header:
     alignment = metadata.get("general.alignment", 32)
     if not isinstance(alignment, int) or alignment < 1:
         raise _Damaged(f"general.alignment is {alignment!r}")
+    architecture = str(metadata.get("general.architecture", ""))
+    blocks = metadata.get(f"{architecture}.block_count", 0)
+    if not isinstance(blocks, int) or not 0 <= blocks <= tensors:
+        # llama.cpp ends the process at a number of layers that it can not hold.
+        raise _Damaged(f"{architecture}.block_count is {blocks!r} for {tensors} tensors")
     start = -(-cursor.at // alignment) * alignment
     return Header(
         version=version,
-        architecture=str(metadata.get("general.architecture", "")),
+        architecture=architecture,
         metadata=metadata,
         tensors=tensors,
         expected_size=start + max(ends) if tensors else cursor.at,

@@ -168,3 +168,14 @@ def test_folder_missing_file_and_socket(tmp_path):
         server.bind(str(tmp_path / "s"))
         with pytest.raises(UserError, match="not an ordinary file"):
             header.read(tmp_path / "s")
+
+
+def test_a_number_of_layers_that_no_file_can_have_is_damage(tmp_path):
+    path = write(tmp_path / "tiny.gguf", "llama")
+    data = bytearray(path.read_bytes())
+    key = b"llama.block_count"
+    at = data.index(key) + len(key) + 4
+    data[at : at + 4] = struct.pack("<I", 3_000_000_000)
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"damaged or not supported: llama.block_count is 3000000000 for \d+ tensors"):
+        header.read(path)

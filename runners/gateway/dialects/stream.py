@@ -70,6 +70,8 @@ class ReplyStream:
         self._over = False
         self._searched = 0
         self._complete = False
+        self._closing = False
+        """Nothing but white space came since the last call."""
         self._text, self._thought = _Sink(), _Sink()
         self._calls: list[Call] = []
         self._out: list[Delta] = []
@@ -99,6 +101,7 @@ class ReplyStream:
         """The raw text up to `end` (exclusive) is text, or thinking."""
         kind: Literal["thinking", "text"] = "thinking" if self._thinking else "text"
         sink = self._thought if self._thinking else self._text
+        self._closing = self._closing and end == self._at
         if certain := sink.add(self._raw[self._at : end]):
             self._out.append((kind, certain))
         self._at = end
@@ -126,11 +129,19 @@ class ReplyStream:
             self._after_call = self._at >= len(self._raw)
         pattern = _CODE_MARK if self._fence == "code" else _MARK if self._tools else _PLAIN_MARK
         mark = pattern.search(self._raw, self._at)
+        if mark is None and final and self._closing and not self._complete and self._cut_closer():
+            self._at = len(self._raw)
+            return False
         if mark is None:
             self._emit_all_but_partial(_MARKS, final)
             return False
         self._emit(mark.start())
         return self._mark(mark.group(), final)
+
+    def _cut_closer(self) -> bool:
+        """Whether the token limit cut the closing tag of a call: then the tag's beginning vanishes as it would have."""
+        rest = self._raw[self._at :]
+        return bool(rest) and any(mark.startswith(rest) for mark in (_CALL_END, _LISTED_END, _FENCE))
 
     def _think(self, final: bool) -> bool:
         """Inside `<think>`. A `<tool_call>` there is thinking when `</think>` follows; when the reply ends without one,
@@ -217,7 +228,7 @@ class ReplyStream:
                 self._emit(first)
             self._calls.extend(calls)
             self._at = end
-            self._after_call = True
+            self._after_call = self._closing = True
         if self._at < start:
             self._fence = "code" if fenced else self._fence
             self._plain_block = self._plain_block or marked

@@ -147,6 +147,8 @@ class MessagesRequest(_Wire):
             return ()
         if not tools:
             raise BadAsk(f"tool_choice: {choice.type!r} without tools")
+        if choice.type == "tool" and choice.name is None:
+            raise BadAsk("tool_choice.name: is needed with type 'tool'")
         if choice.type == "tool" and choice.name not in {tool.name for tool in tools}:
             raise BadAsk(f"tool_choice: no tool is named {choice.name!r}")
         return tools
@@ -181,8 +183,8 @@ def _where(loc: tuple[int | str, ...], body: Any) -> str:
 
 
 def _parts(message: MessageParam, where: str, known: set[str]) -> Iterator[Part]:
-    if isinstance(message.content, str):
-        yield Text(message.content)
+    if isinstance(message.content, str) or not message.content:
+        yield Text(message.content if isinstance(message.content, str) else "")
         return
     for at, block in enumerate(message.content):
         match block:

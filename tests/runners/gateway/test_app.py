@@ -317,6 +317,13 @@ def test_routes_that_do_not_exist(model):
 # -- episodes --------------------------------------------------------------------------------------------------------
 
 
+def test_the_servers_own_episode_stays_open(actor):
+    answer = actor.close("default")
+    assert answer.status_code == 400
+    assert "stays open" in answer.json()["error"]["message"]
+    assert actor.post({"model": "default", "max_tokens": 5, "messages": HI}).status_code == 200
+
+
 def test_an_episodes_life(actor):
     opened = actor.open("one", seed=3, workspace="/tmp/place")
     assert opened.status_code == 201

@@ -296,6 +296,35 @@ def test_cells_run_short_and_requests_wait(engines) -> None:
     assert engine.used_cells <= 512
 
 
+def test_a_short_prompt_does_not_wait_for_a_long_one(engines) -> None:
+    """Both are admitted at the same moment, the long one first: the gate holds the engine until both are there."""
+    engine = engines(n_ctx=2048, slots=2, batch=32)
+    order: list[str] = []
+    opened = threading.Event()
+
+    class Gate(Watcher):
+        def done(self, generation: Generation) -> None:
+            opened.wait(60)
+            super().done(generation)
+
+    class Named(Watcher):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def done(self, generation: Generation) -> None:
+            order.append(self.name)
+            super().done(generation)
+
+    engine.submit(Request(prompt(1, 5), 1), Gate())
+    watchers = [Named("long"), Named("short")]
+    for watcher, length in zip(watchers, (1500, 100), strict=True):
+        engine.submit(Request(prompt(length, length), 1), watcher)
+    opened.set()
+    assert all(watcher.ended.wait(60) for watcher in watchers)
+    assert order == ["short", "long"]
+
+
 def test_a_full_queue_is_refused_and_drains(engines) -> None:
     engine = engines(slots=1, queue=2)
     watchers = [Watcher() for _ in range(12)]

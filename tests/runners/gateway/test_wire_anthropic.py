@@ -78,6 +78,14 @@ def read_whole(data: bytes) -> None:
     refusal.encode()
 
 
+def test_no_content_is_an_empty_text() -> None:
+    for nothing in ("", []):
+        request = BASE | {"messages": [{"role": "user", "content": nothing}]}
+        assert MessagesRequest.read(json.dumps(request).encode()).conversation().messages == (
+            Message("user", (Text(""),)),
+        )
+
+
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_but_bad_ask(data):
     read_whole(data)
@@ -148,7 +156,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tool_choice": {"type": "any"}}, "tool_choice: 'any' without tools"),
     ({"tool_choice": {"type": "tool", "name": "t"}}, "tool_choice: 'tool' without tools"),
     ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "u"}}, "tool_choice: no tool is named 'u'"),
-    ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice: no tool is named None"),
+    ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice.name: is needed"),
     ({"stop_sequences": "x"}, "stop_sequences: "),
     ({"stop_sequences": ["x", ""]}, "stop_sequences.1: "),
     ({"stop_sequences": [5]}, "stop_sequences.0: "),
@@ -214,7 +222,7 @@ def conversations(draw: st.DrawFn) -> Conversation:
     called: list[str] = []
     for _ in range(draw(st.integers(1, 5))):
         role = draw(st.sampled_from(["user", "assistant"]))
-        parts: list[Any] = draw(st.lists(PARTS[role], max_size=3))
+        parts: list[Any] = draw(st.lists(PARTS[role], min_size=1, max_size=3))
         for _ in range(draw(st.integers(0, 2))):
             if role == "assistant":
                 called.append(f"id-{len(called)}")

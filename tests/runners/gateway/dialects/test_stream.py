@@ -205,6 +205,23 @@ def test_a_whole_call_before_the_cut_is_kept() -> None:
     assert parse(f"<tool_call>\n{READ}", complete=False) == Reply(calls=(CALL,))
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("<tool_call>\n", "\n</tool_call>"), ("```json\n", "\n```"), ("<tools>\n", "\n</tools>"), ("Well. ", "")],
+)
+def test_a_closing_tag_that_the_limit_cut_is_not_text(before: str, after: str) -> None:
+    for end in range(len(after) + 1):
+        text = before + READ + after[:end]
+        assert streamed([text], complete=False).calls == (CALL,)
+        assert streamed(list(text), complete=False) == streamed([text], complete=False)
+        assert streamed([text], complete=False).text == before.strip() * (not after)
+
+
+def test_a_call_that_the_limit_cut_behind_another_is_text() -> None:
+    assert parse(f"{READ}\n<tool_call", complete=False) == Reply("<tool_call", "", (CALL,))
+    assert parse(f"{READ}\n</tool", complete=True).text == "</tool"
+
+
 def test_forgotten_brackets_are_closed_only_where_the_model_ended() -> None:
     text = '{"name": "read", "arguments": {"path": "a"}'
     assert parse(text, complete=True).calls == (CALL,)
