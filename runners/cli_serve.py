@@ -15,7 +15,10 @@ DEFAULT_PORT = 8642
 
 def serve(
     model: Annotated[
-        str | None, typer.Option(metavar="NAME|PATH|actor:SCRIPT", help="Default: the catalogue's default model.")
+        str | None,
+        typer.Option(
+            metavar="NAME|PATH|actor:SCRIPT", help="Default: the catalogue's default model. The README shows a script."
+        ),
     ] = None,
     port: Annotated[int, typer.Option(help="TCP port on 127.0.0.1; 0 takes a free one.")] = DEFAULT_PORT,
     socket: Annotated[Path | None, typer.Option(metavar="PATH", help="Listen on this Unix socket too.")] = None,
@@ -27,10 +30,10 @@ def serve(
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Over the model's recommended sampler; repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed index of requests that name no episode.")] = 0,
-    n_ctx: Annotated[int | None, typer.Option(help="Window of one request, in tokens.")] = None,
-    slots: Annotated[int | None, typer.Option(help="Requests decoded at the same time.")] = None,
+    n_ctx: Annotated[int | None, typer.Option(help="Window of one request, in tokens; default 8192.")] = None,
+    slots: Annotated[int | None, typer.Option(help="Requests decoded at the same time; default 4.")] = None,
     cells: Annotated[int | None, typer.Option(help="KV cells for all; default: n-ctx times slots.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Most tokens of one decode.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Most tokens of one decode; default 256.")] = None,
     threads: Annotated[int | None, typer.Option(help="Default: the cores that this process may use.")] = None,
     kv_type: Annotated[str | None, typer.Option(help="Type of the KV cells: f16, q8_0 ...")] = None,
     gpu_layers: Annotated[int | None, typer.Option(help="Layers on a GPU; -1, the default, is all.")] = None,
