@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +55,18 @@ class Watcher:
         self.error = error
         self.ends += 1
         self.ended.set()
+
+
+class Held(Watcher):
+    """Holds the engine's thread at its first text until `go` is set: what a test does meanwhile comes first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+    def text(self, delta: str) -> None:
+        super().text(delta)
+        assert self.go.wait(60)
 
 
 @pytest.fixture
@@ -332,23 +345,25 @@ def test_a_short_prompt_does_not_wait_for_a_long_one(engines) -> None:
 
 def test_a_full_queue_is_refused_and_drains(engines) -> None:
     engine = engines(slots=1, queue=2)
-    watchers = [Watcher() for _ in range(12)]
-    refused = 0
+    held = Held()
+    engine.submit(Request(prompt(0, 60), 10, grammar=ENDLESS), held)
+    assert held.begun.wait(60)
+    watchers = [Watcher() for _ in range(2)]
     for i, watcher in enumerate(watchers):
-        try:
-            engine.submit(Request(prompt(i, 60), 60, grammar=ENDLESS), watcher)
-        except Busy:
-            refused += 1
-            watcher.ended.set()
-    assert refused >= 7
-    assert all(watcher.ended.wait(60) for watcher in watchers)
+        engine.submit(Request(prompt(i, 60), 10, grammar=ENDLESS), watcher)
+    for _ in range(3):
+        with pytest.raises(Busy, match="2 requests are waiting"):
+            engine.submit(Request(prompt(9, 60), 10), Watcher())
+    held.go.set()
+    assert all(watcher.ended.wait(60) for watcher in (held, *watchers))
+    assert [len(watcher.generation.tokens) for watcher in (held, *watchers)] == [10] * 3
     assert engine.complete(Request(prompt(1, 10), 1)).tokens
 
 
 def test_cancelling_frees_the_slot_and_the_cells(engines) -> None:
     engine = engines(slots=1)
     base = engine.state_bytes()
-    running, waiting = Watcher(), Watcher()
+    running, waiting = Held(), Watcher()
     long = Request(prompt(1, 20), 400, grammar=ENDLESS)
     first = engine.submit(long, running)
     second = engine.submit(long, waiting)
@@ -356,6 +371,7 @@ def test_cancelling_frees_the_slot_and_the_cells(engines) -> None:
     second.cancel()
     first.cancel()
     first.cancel()
+    running.go.set()
     assert running.ended.wait(30)
     assert waiting.ended.wait(30)
     assert isinstance(running.error, Cancelled)
@@ -369,10 +385,16 @@ def test_cancelling_frees_the_slot_and_the_cells(engines) -> None:
 
 def test_closing_fails_what_is_left(engines) -> None:
     engine = engines(slots=1)
-    running, waiting = Watcher(), Watcher()
+    running, waiting = Held(), Watcher()
     engine.submit(Request(prompt(1, 20), 480, grammar=ENDLESS), running)
     engine.submit(Request(prompt(1, 20), 5), waiting)
-    engine.close()
+    assert running.begun.wait(60)
+    closing = threading.Thread(target=engine.close)
+    closing.start()
+    while engine.alive:
+        time.sleep(0.001)
+    running.go.set()
+    closing.join()
     assert isinstance(waiting.error, EngineDead)
     assert isinstance(running.error, EngineDead)
     with pytest.raises(EngineDead, match="closed"):
