@@ -128,10 +128,6 @@ class Context:
         """Makes `target` share the cells of `source` at positions below `end`; -1 shares all."""
         llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, end)
 
-    def last_position(self, seq: int) -> int:
-        """The last position that a sequence holds; -1 where it is empty."""
-        return int(llama_cpp.llama_memory_seq_pos_max(self._memory, seq))
-
     def save(self, seq: int) -> bytes:
         """A snapshot of a sequence's whole memory."""
         size = llama_cpp.llama_state_seq_get_size(self._handle, seq)

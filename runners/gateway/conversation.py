@@ -11,6 +11,10 @@ from typing import Any, Literal
 Json = None | bool | int | float | str | list[Any] | dict[str, Any]
 
 
+THINK, THINK_END = "<think>", "</think>"
+"""What models write around their thinking."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """A tool that the model may call; `schema` is the JSON schema of its arguments object."""

@@ -94,9 +94,8 @@ class Engine:
         self._closing = False
         self._forget = False
         self._error: BaseException | None = None
-        self.busy_seconds = 0.0
-        self.prefilled = 0
         self.decoded = 0
+        """Generated tokens that were put through the model, over all requests."""
         self._thread = threading.Thread(target=self._main, name="engine", daemon=True)
         self._thread.start()
 
@@ -258,7 +257,6 @@ class Engine:
         self._context.decode()
         self._context.synchronize()
         seconds = time.perf_counter() - began
-        self.busy_seconds += seconds
         for running in list(self._running):
             share = seconds * running.batched / total
             if running.generating:
@@ -267,7 +265,6 @@ class Engine:
             elif running.batched:
                 running.prefill_seconds += share
                 running.filled += running.batched
-                self.prefilled += running.batched
                 self._placement.filled(running.seq, running.prompt, running.filled)
             if running.logits_at is not None:
                 self._sample(running, running.logits_at)

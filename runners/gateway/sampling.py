@@ -19,12 +19,10 @@ import llama_cpp
 import numpy as np
 import numpy.typing as npt
 
+from runners.gateway.conversation import THINK, THINK_END
 from runners.gateway.grammar import Grammar
 from runners.gateway.llama import EngineError, Logits, Model, Tokens
 from runners.gateway.sampler import Sampler
-
-THINK: Final = "<think>"
-THINK_END: Final = "</think>"
 
 _CANDIDATE: Final = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 _MOST_REFUSED: Final = 256

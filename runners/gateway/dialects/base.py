@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, Literal
 
-from runners.gateway.conversation import Conversation, Part, Reply, Text, Thinking, Tool, ToolCall, ToolResult
+from runners.gateway.conversation import THINK, Conversation, Part, Reply, Text, Thinking, Tool, ToolCall, ToolResult
 from runners.gateway.dialects.stream import ReplyStream
 from runners.gateway.grammar import Grammar
 from runners.gateway.template import ChatTemplate
@@ -52,7 +52,7 @@ class Dialect(ABC):
 
     def opens_thinking(self, prompt: str) -> bool:
         """True when a rendered prompt ends inside an open `<think>` span, so that the reply begins with thinking."""
-        return prompt.rstrip().endswith("<think>")
+        return prompt.rstrip().endswith(THINK)
 
 
 def chat_messages(conversation: Conversation) -> list[dict[str, Any]]:

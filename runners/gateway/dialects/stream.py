@@ -6,23 +6,22 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from runners.gateway.conversation import Call, Reply, Tool
+from runners.gateway.conversation import THINK, THINK_END, Call, Reply, Tool
 from runners.gateway.dialects.calls import calls_in
 from runners.gateway.dialects.json_scan import JsonScanner
 
 Delta = tuple[Literal["thinking", "text"], str]
 
-_THINK, _THINK_END = "<think>", "</think>"
 _CALL, _CALL_END = "<tool_call>", "</tool_call>"
 _LISTED, _LISTED_END = "<tools>", "</tools>"
 _FENCE = "```"
 _TURN = "<|im_start|>"
 _STRAY = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>")
-_MARKS = (_THINK, _THINK_END, _CALL, _CALL_END, _LISTED, _LISTED_END, _FENCE, _TURN, *_STRAY)
+_MARKS = (THINK, THINK_END, _CALL, _CALL_END, _LISTED, _LISTED_END, _FENCE, _TURN, *_STRAY)
 _ENDS = (_CALL_END, _LISTED_END, _FENCE, _TURN, *_STRAY)
 _MARK = re.compile("|".join(map(re.escape, _MARKS)) + r"|[{\[]")
 _CODE_MARK = re.compile(rf"{_FENCE}|{_CALL}|[{{\[]")
-_PLAIN_MARK = re.compile("|".join(map(re.escape, (_THINK, _THINK_END, _TURN, *_STRAY))))
+_PLAIN_MARK = re.compile("|".join(map(re.escape, (THINK, THINK_END, _TURN, *_STRAY))))
 _HEAD = r"```[ \t]*[\w+.#-]{0,20}[ \t]*\r?\n?\s*"
 _OPENER = re.compile(rf"(?:{_HEAD})?(?:(?:{_CALL}|{_LISTED})\s*(?:{_HEAD})?)?")
 _ROLE = re.compile(re.escape(_TURN) + r"([a-z]*)\s?")
@@ -146,15 +145,15 @@ class ReplyStream:
     def _think(self, final: bool) -> bool:
         """Inside `<think>`. A `<tool_call>` there is thinking when `</think>` follows; when the reply ends without one,
         the model went over to acting and forgot the tag."""
-        end = self._raw.find(_THINK_END, max(self._at, self._searched - len(_THINK_END)))
+        end = self._raw.find(THINK_END, max(self._at, self._searched - len(THINK_END)))
         call = self._raw.find(_CALL, self._at) if end < 0 and self._tools else -1
         if end >= 0:
             self._emit(end)
-            self._at += len(_THINK_END)
+            self._at += len(THINK_END)
             self._thinking = False
             return True
         if call < 0:
-            self._emit_all_but_partial((_THINK_END, _CALL), final)
+            self._emit_all_but_partial((THINK_END, _CALL), final)
             return False
         self._emit(call)
         if final and self._complete:
@@ -178,7 +177,7 @@ class ReplyStream:
             self._over = role.group(1) not in ("", "assistant")
             self._at = role.end()
             return True
-        self._thinking = mark == _THINK
+        self._thinking = mark == THINK
         self._at += len(mark)
         return True
 
