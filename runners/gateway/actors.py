@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,29 +38,9 @@ class ActorBackend:
         self._actor = actor
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
-        prompt = _as_text(ask.conversation)
-        tokens = estimate(prompt)
-        if tokens >= ask.window:
-            raise ContextOverflow(tokens, ask.window)
-        yield Accepted(tokens)
-        reply = self._actor.reply(ask)
-        if reply.thinking:
-            yield Delta("thinking", reply.thinking)
-        if reply.text:
-            yield Delta("text", reply.text)
-        written = reply.thinking + reply.text + "".join(json.dumps(call.arguments) + call.name for call in reply.calls)
-        yield Answer(
-            reply,
-            finish="stop",
-            stop=None,
-            input_tokens=tokens,
-            output_tokens=max(1, estimate(written)),
-            prefill_seconds=0.0,
-            decode_seconds=0.0,
-            tape_key=None,
-            prompt_digest=prompt_digest(prompt),
-            decoded=False,
-        )
+        async with aclosing(scripted(ask, self._actor.reply(ask))) as events:
+            async for event in events:
+                yield event
 
     def healthy(self) -> str | None:
         return None
@@ -71,13 +52,41 @@ class ActorBackend:
         pass
 
 
+async def scripted(ask: Ask, reply: Reply, *, primed: bool = False) -> AsyncGenerator[Event]:
+    """The events of an answer that no model gave. Raises ContextOverflow by the estimate of the prompt's length."""
+    prompt = as_text(ask.conversation)
+    tokens = estimate(prompt)
+    if tokens >= ask.window:
+        raise ContextOverflow(tokens, ask.window)
+    yield Accepted(tokens)
+    if reply.thinking:
+        yield Delta("thinking", reply.thinking)
+    if reply.text:
+        yield Delta("text", reply.text)
+    written = reply.thinking + reply.text + "".join(json.dumps(call.arguments) + call.name for call in reply.calls)
+    yield Answer(
+        reply,
+        finish="stop",
+        stop=None,
+        input_tokens=tokens,
+        output_tokens=max(1, estimate(written)),
+        prefill_seconds=0.0,
+        decode_seconds=0.0,
+        tape_key=None,
+        prompt_digest=prompt_digest(prompt),
+        decoded=False,
+        primed=primed,
+    )
+
+
 def estimate(text: str) -> int:
     """Characters by `CHARS_PER_TOKEN`, rounded up."""
     return -(-len(text) // CHARS_PER_TOKEN)
 
 
-def _as_text(conversation: Conversation) -> str:
-    """The conversation as one text: what an actor's prompt digest and token count are taken of."""
+def as_text(conversation: Conversation) -> str:
+    """The conversation as one text: what an actor's prompt digest and token count are taken of, and what is compared
+    where two first prompts differ."""
     lines = [conversation.system]
     lines += [f"{tool.name} {tool.description} {_json(tool.schema)}" for tool in conversation.tools]
     for message in conversation.messages:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from guards.errors import UserError
 from runners.gateway.asking import (
@@ -29,6 +32,17 @@ MOST_BODY_BYTES = 64 * 2**20
 _EPISODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
+class Guest(Protocol):
+    """What a runner puts beside an episode's model: its world's tools, and who decides whether it goes on."""
+
+    @property
+    def mcp(self) -> ASGIApp | None:
+        """The world over MCP, served at `/e/EPISODE/mcp`; None where the episode has no tools of its own."""
+
+    async def control(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Answers `POST /e/EPISODE/control`: the harness' question before a step, with `go` true or false."""
+
+
 class Gateway:
     """Serves one backend to any number of episodes. All of it lives on one event loop."""
 
@@ -40,6 +54,7 @@ class Gateway:
         self.backend = backend
         self._episodes: dict[str, Episode] = {}
         self._turns: set[Turn] = set()
+        self._guests: dict[str, Guest] = {}
         self.open(DEFAULT_EPISODE, default, plain=True)
         self.app = Starlette(
             routes=[
@@ -47,14 +62,19 @@ class Gateway:
                 Route("/v1/models", self._models),
                 Route("/v1/messages", self._messages, methods=["POST"]),
                 Route("/e/{episode}", self._episode, methods=["PUT", "GET", "DELETE"]),
+                Route("/e/{episode}/control", self._control, methods=["POST"]),
+                Route("/e/{episode}/mcp", _Worlds(self._guests)),
                 Route("/e/{episode}/v1/models", self._models),
                 Route("/e/{episode}/v1/messages", self._messages, methods=["POST"]),
             ],
             exception_handlers={404: _no_such_route, 405: _no_such_route},
         )
 
-    def open(self, name: str, settings: EpisodeSettings, *, plain: bool = False) -> Episode:
-        """Begins an episode. Raises UserError for a bad or taken name or settings that the backend can not fulfil."""
+    def open(self, name: str, settings: EpisodeSettings, *, plain: bool = False, guest: Guest | None = None) -> Episode:
+        """Begins an episode, with `guest` beside its model.
+
+        Raises UserError for a bad or taken name or settings that the backend can not fulfil.
+        """
         if not _EPISODE_NAME.fullmatch(name):
             raise UserError(f"episode {name!r}: use letters, digits, dot, dash and underscore, 128 at most")
         if name in self._episodes:
@@ -68,10 +88,13 @@ class Gateway:
         except UserError as error:
             raise UserError(f"episode {name!r}: {error}") from error
         self._episodes[name] = episode
+        if guest is not None:
+            self._guests[name] = guest
         return episode
 
     def close(self, name: str) -> Episode | None:
         """Ends an episode and returns it; None where none is open under that name."""
+        self._guests.pop(name, None)
         return self._episodes.pop(name, None)
 
     def interrupt(self) -> None:
@@ -116,6 +139,12 @@ class Gateway:
         except UserError as error:
             return refusal(409 if name in self._episodes else 400, "invalid_request_error", str(error))
 
+    async def _control(self, request: Request) -> Response:
+        guest = self._guests.get(request.path_params["episode"])
+        if guest is None:
+            return _no_episode(request.path_params["episode"])
+        return JSONResponse(await guest.control(json.loads(await _body(request))))
+
     async def _messages(self, request: Request) -> Response:
         name = request.path_params.get("episode", DEFAULT_EPISODE)
         episode = self._episodes.get(name)
@@ -135,6 +164,19 @@ class Gateway:
         except Exception as error:
             return refusal(*classify(error, episode))
         return await (turn.streamed() if parsed.stream else turn.whole())
+
+
+class _Worlds:
+    """Sends a request on to the world of its episode."""
+
+    def __init__(self, guests: dict[str, Guest]) -> None:
+        self._guests = guests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name = scope["path_params"]["episode"]
+        guest = self._guests.get(name)
+        app = _no_episode(name) if guest is None or guest.mcp is None else guest.mcp
+        await app(scope, receive, send)
 
 
 async def _body(request: Request) -> bytes:

@@ -92,6 +92,8 @@ class Answer:
     prompt_digest: str | None
     decoded: bool
     """True when this answer was computed now, False when it came from the tape or a script."""
+    primed: bool = False
+    """True when a script put this reply into the model's mouth, to place it at a known point of the course."""
 
 
 Event = Accepted | Delta | Answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,7 @@ class Step:
     tape_key: str | None
     prompt_digest: str | None
     decoded: bool
+    primed: bool = False
 
 
 class Episode:
@@ -93,6 +95,10 @@ class Episode:
         """Why this episode can not be trusted any more; None as long as it can."""
         self.assumed: list[str] = []
         """Sessions whose agent could only be told by the order of arrival: another run may number them otherwise."""
+        self.opening: Conversation | None = None
+        """What the root agent's first step was asked with, as it was rendered; None before it."""
+        self.on_step: Callable[[Step], None] = lambda _step: None
+        """Called with each step before its answer's last bytes are sent."""
         self._next: dict[int, int] = {}
 
     async def agent(self, session: str | None, conversation: Conversation) -> int:
@@ -116,6 +122,11 @@ class Episode:
         hidden = self.aliases.hidden(conversation)
         self.aliases.check(hidden)
         return hidden
+
+    def record(self, step: Step) -> None:
+        """Books a model response."""
+        self.steps.append(step)
+        self.on_step(step)
 
     def begin(self, agent: int, *, compaction: bool) -> int:
         """The ordinal of the agent's next step; a summary for a compaction has that of the step that it precedes."""

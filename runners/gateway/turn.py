@@ -81,6 +81,8 @@ class Turn:
             asked = {"temperature": parsed.temperature, "top_p": parsed.top_p, "top_k": parsed.top_k}
             sampler = sampler.model_copy(update={key: value for key, value in asked.items() if value is not None})
         compaction = request.headers.get(COMPACT_HEADER) == "1"
+        if episode.opening is None and agent == 0 and not compaction:
+            episode.opening = hidden
         ask = Ask(
             episode=episode.name,
             agent=agent,
@@ -186,7 +188,7 @@ class Turn:
         """Books the answer and makes real what it names by alias."""
         self._settled = True
         ask, aliases = self._ask, self._episode.aliases
-        self._episode.steps.append(
+        self._episode.record(
             Step(
                 agent=ask.agent,
                 step=ask.step,
@@ -201,6 +203,7 @@ class Turn:
                 tape_key=answer.tape_key,
                 prompt_digest=answer.prompt_digest,
                 decoded=answer.decoded,
+                primed=answer.primed,
             )
         )
         if self._episode.plain or not answer.reply.calls:

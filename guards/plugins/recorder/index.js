@@ -1,0 +1,104 @@
+/**
+ * The recorder: mounted in both planes of every arm, it is no guard and changes nothing that the model sees.
+ *
+ * It writes every session event into the episode's event log, the same file that the guards append to, so that one
+ * file holds one total order. Before each step it asks the runner (config `control`, an address) whether to go on; a
+ * refusal, or a runner that is gone, ends the turn there. With the first question of each agent goes what is really
+ * live: the host's rows, the preset's rows, and the preset that the agent has joined.
+ *
+ * Lines: {ev: "event", agent, seq, type, data, surfaceOp}, {ev: "agent", agent, parent}, {ev: "mark", agent, plane,
+ * turn, step}, {ev: "meter", agent, at, tokens}, {ev: "control", agent, turn, step, go, why}, {ev: "up", plane, pid}.
+ * `ms` is milliseconds of the process's monotonic clock.
+ */
+import { appendFileSync } from 'node:fs'
+
+export const name = 'tripbench-recorder'
+export const inject = ['agents', 'loader', 'tokenMeter']
+
+const STATES = ['pending', 'loading', 'active', 'failed', 'disposed', 'unloading']
+const PATIENCE_MS = 60_000
+/** Decisions of all recorders of this process, by agent and step: the planes must not be answered differently. */
+const decisions = new WeakMap()
+const attested = new WeakSet()
+
+export function apply(ctx, { eventLog, control, plane, dropped = [] }) {
+  const write = (line) => appendFileSync(eventLog, JSON.stringify({ ...line, ms: performance.now() }) + '\n')
+  write({ ev: 'up', plane, pid: process.pid })
+  ctx.on('agent/pre-step', async ({ agent, turn, step, signal }, next) => {
+    write({ ev: 'mark', agent: agent.id, plane, turn, step })
+    const decision = await decide(ctx, { agent, turn, step, signal, control, write })
+    return decision.go ? next() : { kind: 'reject' }
+  }, { prepend: true })
+  if (plane !== 'host') return
+  ctx.on('agent/created', ({ agent }) => {
+    const parent = ctx.agents.roots().includes(agent) ? null : (agent.parent?.id ?? agent.session.header?.parentSessionId ?? '')
+    write({ ev: 'agent', agent: agent.id, parent })
+  }, { prepend: true })
+  ctx.on('session/event', (session, event) => {
+    if (dropped.includes(event.type)) return
+    write({ ev: 'event', agent: session.id, seq: event.seq, type: event.type, data: slim(event), surfaceOp: event.surfaceOp })
+    if (event.type === 'compaction/start' || event.type === 'compaction/end') {
+      write({ ev: 'meter', agent: session.id, at: event.type, tokens: ctx.tokenMeter.measure(session).totalTokens })
+    }
+  })
+}
+
+/** Without what would repeat the whole context or the timing of its stream at every event. */
+function slim({ type, data }) {
+  if (type === 'assistant/message' || type === 'assistant/attempt') {
+    const { stream, ...rest } = data
+    const finish = stream?.findLast((entry) => entry.chunk?.type === 'finish')
+    return finish === undefined ? rest : { ...rest, finish: finish.chunk.reason }
+  }
+  if (type === 'request/header') return { reason: data.reason, config: data.header?.config }
+  return data
+}
+
+async function decide(ctx, { agent, turn, step, signal, control, write }) {
+  const known = decisions.get(agent)
+  if (known?.turn === turn && known.step === step) return known.answer
+  const answer = ask(ctx, { agent, turn, step, signal, control, write })
+  decisions.set(agent, { turn, step, answer })
+  return answer
+}
+
+async function ask(ctx, { agent, turn, step, signal, control, write }) {
+  let answer
+  try {
+    const question = { at: 'pre-step', agent: agent.id, turn, step }
+    if (!attested.has(agent)) {
+      attested.add(agent)
+      question.live = await live(ctx, agent)
+    }
+    const response = await fetch(control, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(question),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
+    })
+    if (!response.ok) throw new Error(`the runner answered with status ${response.status}`)
+    answer = await response.json()
+  } catch (error) {
+    answer = { go: false, why: 'control-lost', error: `${error.message}${error.cause ? `: ${error.cause.message ?? error.cause.code}` : ''}` }
+  }
+  write({ ev: 'control', agent: agent.id, turn, step, ...answer })
+  return answer
+}
+
+/** What is mounted, once everything has settled. */
+async function live(ctx, agent) {
+  await ctx.loader.await()
+  const rows = []
+  for (const entry of ctx.loader.entries()) {
+    const { id, name } = entry.options
+    rows.push({ id, name, disabled: Boolean(entry.disabled), state: entry.fiber ? STATES[entry.fiber.state] : 'absent' })
+  }
+  const service = ctx.get('agentPresets')
+  const inventory = service ? await service.compositionInventory() : []
+  const presets = inventory.map(({ id, broken, rows: inner }) => ({
+    id,
+    broken: broken ?? null,
+    rows: inner.map((row) => ({ id: row.id, name: row.name, state: STATES[row.fiberState] ?? 'absent' })),
+  }))
+  return { pid: process.pid, rows, presets, preset: service?.composedPreset(agent.ctx) ?? null }
+}
