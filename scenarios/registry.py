@@ -1,0 +1,25 @@
+"""All scenarios by name."""
+
+from __future__ import annotations
+
+from guards.errors import UserError
+from scenarios.base import Scenario, Size
+from scenarios.poll_progress import PollProgress
+from scenarios.poll_queued import PollQueued
+from scenarios.refill_oversized import RefillOversized
+from scenarios.search_mirage import SearchMirage
+
+SCENARIOS: tuple[type[Scenario], ...] = (SearchMirage, PollProgress, PollQueued, RefillOversized)
+
+
+def names() -> tuple[str, ...]:
+    """All names, the `trip` scenarios first."""
+    return tuple(each.name for each in sorted(SCENARIOS, key=lambda each: each.expect != "trip"))
+
+
+def scenario(name: str, seed: int = 0, size: Size = "default") -> Scenario:
+    """Raises UserError for a name, seed or size that does not exist."""
+    for each in SCENARIOS:
+        if each.name == name:
+            return each(seed, size)
+    raise UserError(f"no scenario {name!r}: give one of {', '.join(names())}")

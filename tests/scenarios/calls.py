@@ -1,0 +1,114 @@
+"""Calls for tests: hostile ones, and random walks through a world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from results.trace import Call, Compaction, Event, Header, Label, Result, Trace
+from scenarios.base import Outcome, Scenario
+from scenarios.play import play
+
+BIG = "y" * 10_000_000
+
+
+def nested(levels: int) -> Any:
+    """An object within an object and so on."""
+    value: Any = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+HOSTILE: Mapping[str, Any] = {
+    "a string": "not parsed {",
+    "null": None,
+    "a list": [1, 2],
+    "a number": 1e400,
+    "nested 5,000 deep": nested(5000),
+    "an unknown name": {"no_such_argument": 1},
+    "a huge name": {BIG: 1},
+    "a lone surrogate as a name": {"\ud800": 1},
+}
+"""Arguments that no tool takes."""
+
+HOSTILE_VALUES: Mapping[str, Any] = {
+    "null": None,
+    "nested 5,000 deep": nested(5000),
+    "a list": [[]],
+    "10 MB": BIG,
+    "a lone surrogate": "\udfff",
+    "control characters": "a\x00b\x1b[2Jc",
+    "a deletion": "\x7f",
+    "true": True,
+    "a huge number": 10**300,
+    "a fraction": 0.5,
+    "infinity": float("inf"),
+}
+"""Values for one argument; which of them it takes depends on its type."""
+
+PATHS = (
+    "../../etc/passwd",
+    "/etc/passwd",
+    "minutes/../minutes/../../x",
+    "~/.ssh/id_rsa",
+    "file:///etc/passwd",
+    "%2e%2e/x",
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call of a random walk."""
+
+    agent: str
+    tool: str
+    args: Any
+    denied: bool
+
+
+def walk(task: Scenario, random: Random, length: int) -> Iterator[Asked | str]:
+    """Calls as a confused group of agents would make them, and names of agents that are compacted."""
+    courses = [task.honest(), task.looping()]
+    scripted = [event for course in courses if course is not None for event in play(task, course).events]
+    good = [(event.tool, event.args) for event in scripted if isinstance(event, Call)]
+    tools = [*(tool.name for tool in task.tools), "no_such_tool"]
+    for _ in range(length):
+        agent = random.choice(("root", "root", "child"))
+        kind = random.randrange(10)
+        if kind == 0:
+            yield agent
+            continue
+        tool, args = random.choice(good)
+        if kind == 1:
+            tool = random.choice(tools)
+        elif kind == 2:
+            args = random.choice([value for name, value in HOSTILE.items() if "huge" not in name])
+        elif kind == 3 and isinstance(args, dict) and args:
+            args = dict(args)
+            args[random.choice(sorted(args))] = random.choice([0, 1, 3, "", "x", "amber", -1, True, *PATHS])
+        yield Asked(agent, tool, args, random.random() < 0.2)
+
+
+def walked(task: Scenario, random: Random, length: int = 16) -> Trace:
+    """A trace of a random walk, with the results of a world that does not know who asks."""
+    world, events = task.world(), list[Event]()
+    for number, asked in enumerate(walk(task, random, length)):
+        if isinstance(asked, str):
+            events.append(Compaction(agent=asked, trigger="pressure", outcome=random.choice(("committed", "failed"))))
+            continue
+        outcome = Outcome("denied", error=True) if asked.denied else world.call(asked.tool, asked.args)
+        content = ({"type": "text", "text": outcome.text},)
+        denied_by = "circuit-breaker@host" if asked.denied else None
+        events.append(Call(agent=asked.agent, id=f"c{number}", step=number, tool=asked.tool, args=asked.args))
+        events.append(
+            Result(agent=asked.agent, id=f"c{number}", content=content, error=outcome.error, denied_by=denied_by)
+        )
+    return Trace(Header(episode="walk", scenario=task.name, source="test"), tuple(events))
+
+
+def classes(trace: Trace) -> list[str]:
+    """The labels' classes."""
+    return [event.judged for event in trace.events if isinstance(event, Label)]
