@@ -5,14 +5,14 @@ task was completed since the agent's attempt before): the same rule, by task sta
 A denied `requested` call is its own class. Of sterile calls and futile attempts that were stopped, those at or after
 the onset of the twin's loop of that kind and agent are inside a loop (in a quiet scenario: a true trip in quiet), the
 others are "elsewhere". After the point of divergence the two histories are no longer the same, so "inside" can not
-mean more than "not before the onset". Primed calls and attempts are the script's and are left out of everything.
+mean more than "not before the onset". Without a twin nothing is known of loops, and sterile ones are in no column.
+Primed calls and attempts are the script's and are left out of everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 from results.episode import Episode
 from results.facts import Act, Asked, Attempt
@@ -34,29 +34,28 @@ class Count:
     asked: int
 
 
-def sorts(pair: Pair) -> dict[int, str]:
-    """The class of every call and attempt of the guarded episode that the model made, by position."""
-    onsets: dict[tuple[Kind, str], int] = {}
-    for loop in loops(pair.off):
-        onsets.setdefault((loop.kind, loop.agent), loop.onset)
+def sorts(episode: Episode, off: Episode | None) -> dict[int, str]:
+    """The class of every call and attempt that the model made, by position; `off` is the twin, None = there is none."""
     found = {}
-    for call in pair.guarded.calls:
+    for call in episode.calls:
         if not call.primed:
-            found[call.position] = _sort(call, onsets.get(("calls", call.agent)))
-    for attempt in pair.guarded.attempts:
+            found[call.position] = (
+                _place(call, off, "calls", "sterile") if call.judged == "sterile" else str(call.judged)
+            )
+    for attempt in episode.attempts:
         if not attempt.primed and attempt.trigger != "manual":
-            found[attempt.position] = _sort_attempt(attempt, onsets.get(("refill", attempt.agent)))
+            found[attempt.position] = _place(attempt, off, "refill", "futile") if attempt.futile else "productive"
     return found
 
 
-def stopped(pair: Pair, guard: Guard | None = None) -> dict[str, Count]:
+def stopped(episode: Episode, off: Episode | None, guard: Guard | None = None) -> dict[str, Count]:
     """Denied calls and refused attempts by class, of all guards or (`guard`) of one."""
-    return _counts(pair, (act for act in pair.guarded.acts if act.trip), guard)
+    return _counts(episode, off, (act for act in episode.acts if act.trip), guard)
 
 
-def nudged(pair: Pair, guard: Guard | None = None) -> dict[str, Count]:
+def nudged(episode: Episode, off: Episode | None, guard: Guard | None = None) -> dict[str, Count]:
     """Nudged calls by class: a call counts once, however many guards had something to say about it."""
-    return _counts(pair, (act for act in pair.guarded.acts if not act.trip), guard)
+    return _counts(episode, off, (act for act in episode.acts if not act.trip), guard)
 
 
 def false_positives(counts: dict[str, Count]) -> int:
@@ -99,8 +98,8 @@ def judged(episode: Episode) -> bool:
     return episode.success is not None
 
 
-def _counts(pair: Pair, acts: Iterable[Act], guard: Guard | None) -> dict[str, Count]:
-    classes = sorts(pair)
+def _counts(episode: Episode, off: Episode | None, acts: Iterable[Act], guard: Guard | None) -> dict[str, Count]:
+    classes = sorts(episode, off)
     hit = set()
     for act in acts:
         about = act.call or act.attempt
@@ -115,13 +114,9 @@ def _counts(pair: Pair, acts: Iterable[Act], guard: Guard | None) -> dict[str, C
     }
 
 
-def _sort(call: Asked, onset: int | None) -> str:
-    if call.judged != "sterile":
-        return str(call.judged)
-    return "sterile-in-loop" if onset is not None and call.index >= onset else "sterile-elsewhere"
-
-
-def _sort_attempt(attempt: Attempt, onset: int | None) -> Literal["productive", "futile-in-loop", "futile-elsewhere"]:
-    if not attempt.futile:
-        return "productive"
-    return "futile-in-loop" if onset is not None and attempt.index >= onset else "futile-elsewhere"
+def _place(about: Asked | Attempt, off: Episode | None, kind: Kind, name: str) -> str:
+    """Where a sterile call or futile attempt stands to the twin's first loop of its agent."""
+    if off is None:
+        return f"{name}-unpaired"
+    onset = next((loop.onset for loop in loops(off) if (loop.kind, loop.agent) == (kind, about.agent)), None)
+    return f"{name}-in-loop" if onset is not None and about.index >= onset else f"{name}-elsewhere"
