@@ -79,16 +79,25 @@ def string(value: Any) -> str:
 
 
 def number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
         raise LineError("must be a finite number")
     return value
 
 
+def _finite(value: float) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:
+        return False
+
+
 def integer(value: Any) -> int:
     """`2.0` is the integer 2, as it is to JavaScript."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not float(value).is_integer():
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
         raise LineError("must be an integer")
-    return int(value)
+    return value
 
 
 def boolean(value: Any) -> bool:
