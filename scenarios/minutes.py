@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +12,10 @@ from pydantic import Field
 from scenarios.base import Outcome, Scenario, Verdict, World
 from scenarios.course import Course, Script, Turn, ask
 from scenarios.tools import Args
+
+WINDOW = 2560
+"""Tokens: what one compaction leaves and one read of some 1,300 fit below the threshold, two such reads do not."""
+ENGINE: Mapping[str, float] = {"thresholdRatio": 0.8, "retainRatio": 0.02, "headroomTokens": 128, "maxTokens": 200}
 
 TOPICS = (
     *("storage", "lighting", "parking", "catering", "signage", "heating", "cleaning", "the archive", "the garden"),

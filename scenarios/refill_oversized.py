@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scenarios.base import Needs
 from scenarios.course import Course, Script, Turn
-from scenarios.minutes import MinutesScenario
+from scenarios.minutes import ENGINE, WINDOW, MinutesScenario
 
 
 class RefillOversized(MinutesScenario):
@@ -24,8 +24,7 @@ class RefillOversized(MinutesScenario):
 
     @property
     def needs(self) -> Needs:
-        engine = {"thresholdRatio": 0.8, "retainRatio": 0.02, "headroomTokens": 128, "maxTokens": 200}
-        return Needs(horizon=10, horizon_unit="compaction attempts", window=2800, reply_tokens=200, engine=engine)
+        return Needs(horizon=10, horizon_unit="compaction attempts", window=WINDOW, reply_tokens=200, engine=ENGINE)
 
     @property
     def prompt(self) -> str:

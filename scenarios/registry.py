@@ -6,10 +6,11 @@ from guards.errors import UserError
 from scenarios.base import Scenario, Size
 from scenarios.poll_progress import PollProgress
 from scenarios.poll_queued import PollQueued
+from scenarios.refill_healthy import RefillHealthy
 from scenarios.refill_oversized import RefillOversized
 from scenarios.search_mirage import SearchMirage
 
-SCENARIOS: tuple[type[Scenario], ...] = (SearchMirage, PollProgress, PollQueued, RefillOversized)
+SCENARIOS: tuple[type[Scenario], ...] = (SearchMirage, PollProgress, PollQueued, RefillOversized, RefillHealthy)
 
 
 def names() -> tuple[str, ...]:

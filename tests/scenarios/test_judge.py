@@ -1,0 +1,117 @@
+"""The judge: denied calls, several agents, parallel calls, compactions, names as the harness has them."""
+
+from __future__ import annotations
+
+from results.trace import Call, Compaction, Event, Header, Result, Trace
+from scenarios.base import Scenario
+from scenarios.judge import judge
+from scenarios.registry import scenario
+
+MIRAGE, JOB, MINUTES = scenario("search-mirage"), scenario("poll-progress", 0, "small"), scenario("refill-oversized")
+SEARCH = {"query": "anything"}
+
+
+def asked(tool: str, args: object, *, agent: str = "root", id: str = "c", primed: bool = False) -> Call:
+    return Call(agent=agent, id=id, step=None, tool=tool, args=args, primed=primed)
+
+
+def ran(*, agent: str = "root", id: str = "c") -> Result:
+    return Result(agent=agent, id=id)
+
+
+def denied(*, agent: str = "root", id: str = "c") -> Result:
+    return Result(agent=agent, id=id, error=True, denied_by="circuit-breaker@host")
+
+
+def labels(task: Scenario, *events: Event) -> list[str]:
+    found, _ = judge(task, Trace(Header(episode="e", scenario=task.name), events))
+    return [label.judged for label in found]
+
+
+def test_a_denied_call_is_judged_by_what_it_would_have_given_and_changes_nothing():
+    search = asked("web_search", SEARCH)
+    assert labels(MIRAGE, search, denied(), search, denied(), search, ran(), search, denied()) == [
+        *("novel", "novel", "novel"),
+        "sterile",
+    ]
+
+
+def test_a_denied_poll_does_not_move_the_job():
+    poll = asked("job_status", {"job_id": JOB.honest().turn(0, ()).calls[0][1]["job_id"]})
+    assert labels(JOB, *(poll, ran()) * 6, poll, ran()) == ["novel"] * 6 + ["sterile"]
+    assert labels(JOB, poll, ran(), *(poll, denied()) * 6, poll, ran()) == ["novel"] * 8
+
+
+def test_a_call_without_a_result_ran():
+    search = asked("web_search", SEARCH)
+    assert labels(MIRAGE, search, search) == ["novel", "sterile"]
+
+
+def test_what_one_agent_knows_another_does_not():
+    mine, others = asked("web_search", SEARCH), asked("web_search", SEARCH, agent="child")
+    assert labels(MIRAGE, mine, ran(), others, ran(agent="child"), mine, ran(), others) == [
+        *("novel", "novel"),
+        *("sterile", "sterile"),
+    ]
+
+
+def test_ids_are_matched_by_agent_and_latest_unsettled_call():
+    first, second = asked("web_search", SEARCH), asked("web_search", {"query": "complete list of all printed works"})
+    # Both have one id: the first result is that of the second call.
+    assert labels(MIRAGE, first, second, denied(), ran(), second, ran(), first) == [
+        "novel",
+        "novel",
+        "novel",
+        "sterile",
+    ]
+    assert labels(MIRAGE, first, denied(agent="child"), first) == ["novel", "sterile"]
+
+
+def test_parallel_calls_are_executed_in_the_order_asked():
+    first, second = asked("web_search", SEARCH, id="a"), asked("web_search", SEARCH, id="b")
+    assert labels(MIRAGE, first, second, ran(id="b"), ran(id="a")) == ["novel", "sterile"]
+
+
+def test_primed_calls_are_judged_too():
+    search = asked("web_search", SEARCH, primed=True)
+    assert labels(MIRAGE, search, ran(), search, ran()) == ["novel", "sterile"]
+
+
+def test_the_names_of_the_harness_are_the_world_s():
+    bare, prefixed = asked("web_search", SEARCH), asked("mcp__tools__web_search", SEARCH)
+    assert labels(MIRAGE, bare, ran(), prefixed, ran()) == ["novel", "sterile"]
+
+
+def test_a_mistake_is_worth_something_once():
+    unknown, other = asked("bash", {"command": "ls"}), asked("bash", {"command": "pwd"})
+    wrong, unparsed = asked("web_search", {"q": "x"}), asked("web_search", '{"query": ')
+    events = [event for call in (unknown, other, wrong, wrong, unparsed, unparsed) for event in (call, ran())]
+    assert labels(MIRAGE, *events) == ["novel", "sterile", "novel", "sterile", "novel", "sterile"]
+
+
+def test_success_is_the_world_s():
+    answer = asked("submit_answer", {"answer": "there is none", "unanswerable": True})
+    search = asked("web_search", SEARCH)
+    trace = Trace(Header(episode="e"), (search, ran(), answer, ran()))
+    found, success = judge(MIRAGE, trace)
+    assert (success, [label.unit for label in found]) == (True, [False, True])
+    assert judge(MIRAGE, Trace(Header(episode="e"), (search, ran(), answer, denied())))[1] is False
+    # Before anything was searched there is nothing that speaks for it.
+    assert judge(MIRAGE, Trace(Header(episode="e"), (answer, ran())))[1] is False
+
+
+def test_after_a_committed_compaction_pieces_are_needed_and_the_whole_file_is_not():
+    path = MINUTES.honest().turn(0, ()).calls[0][1]["path"]
+    whole, piece = asked("read_log", {"path": path}), asked("read_log", {"path": path, "limit": 13})
+    (report,) = MINUTES.honest().turn(1, ()).calls
+
+    def compacted(outcome: str) -> Compaction:
+        return Compaction(trigger="pressure", outcome=outcome)  # type: ignore[arg-type]
+
+    assert labels(MINUTES, whole, ran(), piece, ran(), whole) == ["novel", "sterile", "sterile"]
+    assert labels(MINUTES, whole, ran(), compacted("committed"), whole, ran(), piece) == ["novel", "sterile", "sterile"]
+    assert labels(MINUTES, whole, ran(), compacted("committed"), piece, ran(), piece) == ["novel", "needed", "sterile"]
+    assert labels(MINUTES, whole, ran(), compacted("failed"), piece) == ["novel", "sterile"]
+    # Once an item is reported, the whole file serves for another one.
+    events = whole, ran(), compacted("committed"), asked(*report), ran(), whole, ran(), compacted("committed"), whole
+    assert labels(MINUTES, *events) == ["novel", "novel", "needed", "sterile"]
