@@ -39,13 +39,13 @@ export function apply(ctx, config = {}) {
     try {
       return judge(exec)
     } catch (error) {
-      if (!failed) ctx.logger.warn(`a fault inside the guard, calls go on: ${error.stack}`)
+      if (!failed) ctx.logger.warn('a fault inside the guard, calls go on: %s', error.stack)
       failed = true
       return undefined
     }
   })
   write({ ev: 'arm', config: settings, pid: process.pid })
-  ctx.logger.info(`armed with ${JSON.stringify(settings)}`)
+  ctx.logger.info('armed with %s', JSON.stringify(settings))
 }
 
 /** Appends the line of a first denial; a write that fails changes nothing. */

@@ -83,9 +83,11 @@ export class CompactionBreaker {
   /** What the status command says. */
   status(state) {
     const { toolTurnThreshold, maxConsecutiveRapidRefills: limit } = this.settings
-    const since = state.mark === null ? 'no compaction yet' : `${state.turns - state.mark} tool turns since the last compaction`
-    const latch = state.tripped ? `tripped, ${state.refused} attempts refused` : 'not tripped'
-    return `${latch}; ${state.rapid} rapid refills in a row (limit ${limit}, rapid is under ${toolTurnThreshold} tool turns); ${since}.`
+    const since = state.mark === null ? 'no compaction yet' : `tool turns since the last compaction: ${state.turns - state.mark}`
+    return (
+      `${state.tripped ? 'tripped' : 'not tripped'}; attempts refused: ${state.refused}; rapid refills in a row: ${state.rapid} ` +
+      `(limit ${limit}, rapid is fewer than ${toolTurnThreshold} tool turns); ${since}`
+    )
   }
 }
 

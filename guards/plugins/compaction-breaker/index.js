@@ -10,6 +10,8 @@ import { takeInstruments } from './events.js'
 import { Watch } from './watch.js'
 
 export default class CompactionBreakerEngine extends BasicCompactionEngine {
+  /** What the harness calls it in its log. */
+  static name = GUARD
   // The base engine's schema would refuse our keys; `configure` checks them all.
   static Config = undefined
 
@@ -20,7 +22,7 @@ export default class CompactionBreakerEngine extends BasicCompactionEngine {
     super(ctx, base)
     this.watch = new Watch(ctx, settings, write)
     write({ ev: 'arm', config: { ...settings, ...base }, pid: process.pid })
-    ctx.logger.info(`armed with ${JSON.stringify({ ...settings, ...base })}`)
+    ctx.logger.info('armed with %s', JSON.stringify({ ...settings, ...base }))
   }
 
   async compactIfNeeded(agent, trigger, signal) {

@@ -62,7 +62,7 @@ export class Watch {
       if (refusal === null) return null
       this.begin(attempt)
       this.write({ ev: 'refuse', agent: agent.id, call: null, ...refusal })
-      if (!tripped) this.logger.warn(`tripped in session ${agent.id}: ${refusal.reason}`)
+      if (!tripped) this.logger.warn('tripped in session %s: %s', agent.id, refusal.reason)
       return refusal
     }) ?? null
   }
@@ -139,7 +139,7 @@ export class Watch {
     try {
       return work()
     } catch (error) {
-      if (!this.failed) this.logger.warn(`a fault inside the guard, compaction goes on: ${error.stack}`)
+      if (!this.failed) this.logger.warn('a fault inside the guard, compaction goes on: %s', error.stack)
       this.failed = true
       return undefined
     }

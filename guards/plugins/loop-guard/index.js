@@ -54,7 +54,7 @@ export function apply(ctx, config = {}) {
     try {
       return work()
     } catch (error) {
-      if (!failed) ctx.logger.warn(`a fault inside the guard, calls go on: ${error.stack}`)
+      if (!failed) ctx.logger.warn('a fault inside the guard, calls go on: %s', error.stack)
       failed = true
       return undefined
     }
@@ -77,7 +77,7 @@ export function apply(ctx, config = {}) {
   })
 
   write({ ev: 'arm', config: settings, pid: process.pid })
-  ctx.logger.info(`armed with ${JSON.stringify(settings)}`)
+  ctx.logger.info('armed with %s', JSON.stringify(settings))
 }
 
 /** What the model will be shown, as far as the listeners behind this one have changed it. */

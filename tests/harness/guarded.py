@@ -1,0 +1,103 @@
+"""Runs the real harness with our guards mounted in one plane or both."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.harness.driver import Rows, Run, model_rows, run_tree
+from tests.harness.server import Answer, Request, ScriptedServer
+
+PLUGINS = Path(__file__).resolve().parents[2] / "guards" / "plugins"
+MOUNTED = ("circuit-breaker", "loop-guard", "compaction-breaker", "preset-joiner")
+PROBE = Path(__file__).with_name("guard_probe.mjs")
+SESSION = "session-0123456789abcdef0123456789abcdef"
+PRESET = "eval"
+
+Config = Mapping[str, Any]
+
+
+def package(plugin: str) -> str:
+    """The name of a plugin's package."""
+    return json.loads((PLUGINS / plugin / "package.json").read_text(encoding="utf-8"))["name"]
+
+
+def row(plugin: str, plane: str, config: Config) -> dict[str, Any]:
+    """One row that mounts a plugin."""
+    return {"id": f"{plugin}-{plane}", "name": package(plugin), "config": {"plane": plane, **config}}
+
+
+def isolated(*rows: dict[str, Any]) -> dict[str, Any]:
+    """A compaction engine, and what needs it, as a row of a preset."""
+    group = {"group": True, "isolate": {"compaction": True}, "config": list(rows)}
+    return {"id": "compaction", "name": "cordis:group", **group}
+
+
+def preset(*rows: dict[str, Any]) -> Rows:
+    """Rows of the host plane that put `rows` into the agent plane."""
+    registry = "@deepseek-ai/dsh-agent-preset-registry"
+    return [
+        {"id": "agent-preset-registry", "name": registry, "config": {"default": PRESET}},
+        {"id": "preset", "name": "@deepseek-ai/dsh-agent-preset", "config": {"id": PRESET, "plugins": list(rows)}},
+        {"id": "preset-joiner", "name": package("preset-joiner"), "config": {"preset": PRESET}},
+    ]
+
+
+def mount(plugin: str, plane: str, config: Config) -> Rows:
+    """Rows to insert that mount one guard in one plane."""
+    own = row(plugin, plane, config)
+    if plane == "host":
+        return [own]
+    return preset(isolated(own) if plugin == "compaction-breaker" else own)
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """What a run left: the harness's events, the requests, the guards' event log, and the lines of the probe."""
+
+    run: Run
+    requests: Sequence[Request]
+    events: Sequence[dict[str, Any]]
+    logged: Sequence[dict[str, Any]]
+
+    def results(self) -> list[tuple[bool, str]]:
+        """Of each tool result whether it is an error, and its text."""
+        messages = [each["message"] for each in self.run.events("tool/result")]
+        return [(message["isError"], message["content"][0]["text"]) for message in messages]
+
+    def notices(self) -> list[dict[str, Any]]:
+        """The messages that guards have put into the conversation."""
+        ours = ("loop-guard", "repeat-tool-reminder")
+        return [each for each in self.run.events("user/message") if each["source"]["kind"] in ours]
+
+
+def play(
+    folder: Path,
+    script: Callable[[Request], Answer],
+    insert: Callable[[str], Rows],
+    *prompts: str,
+    profile: str = "sdk-minimal",
+    window: int = 60_000,
+    without: Sequence[str] = (),
+    commands: Sequence[Sequence[str]] = (),
+) -> Guarded:
+    """Play the prompts with the rows that `insert` gives for the path of the event log."""
+    home, log, probed = folder / "home", folder / "events.jsonl", folder / "probe.jsonl"
+    for plugin in MOUNTED:
+        shutil.copytree(PLUGINS / plugin, home / "profiles" / profile / "node_modules" / package(plugin))
+    probe = {"id": "guard-probe", "name": str(PROBE), "config": {"log": str(probed), "commands": commands}}
+    off: Rows = [{"id": name, "disabled": True} for name in without]
+    rows = [*model_rows(window=window), *off, {"insert": [probe, *insert(str(log))]}]
+    with ScriptedServer(script) as server:
+        run = run_tree(
+            server.url, *prompts, profile=profile, workspace=folder / "ws", home=home, rows=rows, session=SESSION
+        )
+    return Guarded(run, server.requests, _lines(log), _lines(probed))
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
