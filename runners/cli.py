@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from guards.errors import UserError
-from runners import cli_doctor, cli_models, cli_replay, cli_serve
+from runners import cli_doctor, cli_models, cli_replay, cli_run, cli_serve
 
 app = typer.Typer(
     name="tripbench",
@@ -29,6 +29,7 @@ app.add_typer(cli_models.app, name="models")
 app.command("doctor")(cli_doctor.doctor)
 app.command("serve")(cli_serve.serve)
 app.command("replay")(cli_replay.replay)
+app.command("run")(cli_run.run)
 
 
 def _print_version(wanted: bool) -> None:

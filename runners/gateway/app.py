@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -38,6 +39,9 @@ class Guest(Protocol):
     @property
     def mcp(self) -> ASGIApp | None:
         """The world over MCP, served at `/e/EPISODE/mcp`; None where the episode has no tools of its own."""
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Entered once before the episode's first request, and left after its last."""
 
     async def control(self, question: dict[str, Any]) -> dict[str, Any]:
         """Answers `POST /e/EPISODE/control`: the harness' question before a step, with `go` true or false."""

@@ -30,6 +30,7 @@ class House:
         self.cast = cast
         self._gateway = Gateway(cast, EpisodeSettings())
         self._server = GatewayServer(self._gateway, [bind_port(0)])
+        self._stays: dict[str, _Stay] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -60,6 +61,10 @@ class House:
         async def begin() -> Episode:
             episode = self._gateway.open(name, settings, guest=guest)
             self.cast.assign(name, role)
+            if guest is not None:
+                stay = _Stay(guest)
+                self._stays[name] = stay
+                await stay.begin()
             return episode
 
         return self.call(begin())
@@ -70,6 +75,8 @@ class House:
         async def end() -> None:
             self._gateway.close(name)
             self.cast.release(name)
+            if (stay := self._stays.pop(name, None)) is not None:
+                await stay.end()
 
         self.call(end())
 
@@ -97,3 +104,30 @@ class House:
             self._failure = error
         finally:
             self._ready.set()
+
+
+class _Stay:
+    """A guest's context, entered and left in one task, as its task groups demand."""
+
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
+        self._open, self._leave = asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        self._task = asyncio.create_task(self._hold())
+        opened = asyncio.create_task(self._open.wait())
+        await asyncio.wait({self._task, opened}, return_when=asyncio.FIRST_COMPLETED)
+        opened.cancel()
+        if self._task.done():
+            self._task.result()
+
+    async def end(self) -> None:
+        self._leave.set()
+        if self._task is not None:
+            await self._task
+
+    async def _hold(self) -> None:
+        async with self._guest.running():
+            self._open.set()
+            await self._leave.wait()

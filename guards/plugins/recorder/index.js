@@ -20,8 +20,10 @@ const PATIENCE_MS = 60_000
 /** Decisions of all recorders of this process, by agent and step: the planes must not be answered differently. */
 const decisions = new WeakMap()
 const attested = new WeakSet()
+/** Their content stands in other events. */
+const REPEATED = new Set(['agent/inbox/spliced', 'session/title', 'session-log-deepseek/delivery-accepted'])
 
-export function apply(ctx, { eventLog, control, plane, dropped = [] }) {
+export function apply(ctx, { eventLog, control, plane }) {
   const write = (line) => appendFileSync(eventLog, JSON.stringify({ ...line, ms: performance.now() }) + '\n')
   write({ ev: 'up', plane, pid: process.pid })
   ctx.on('agent/pre-step', async ({ agent, turn, step, signal }, next) => {
@@ -35,7 +37,7 @@ export function apply(ctx, { eventLog, control, plane, dropped = [] }) {
     write({ ev: 'agent', agent: agent.id, parent })
   }, { prepend: true })
   ctx.on('session/event', (session, event) => {
-    if (dropped.includes(event.type)) return
+    if (REPEATED.has(event.type)) return
     write({ ev: 'event', agent: session.id, seq: event.seq, type: event.type, data: slim(event), surfaceOp: event.surfaceOp })
     if (event.type === 'compaction/start' || event.type === 'compaction/end') {
       write({ ev: 'meter', agent: session.id, at: event.type, tokens: ctx.tokenMeter.measure(session).totalTokens })
@@ -98,7 +100,7 @@ async function live(ctx, agent) {
   const presets = inventory.map(({ id, broken, rows: inner }) => ({
     id,
     broken: broken ?? null,
-    rows: inner.map((row) => ({ id: row.id, name: row.name, state: STATES[row.fiberState] ?? 'absent' })),
+    rows: inner.map((row) => ({ id: row.entryId.split(':').at(-1), name: row.moduleName, disabled: !row.enabled, state: STATES[row.fiberState] ?? 'absent' })),
   }))
   return { pid: process.pid, rows, presets, preset: service?.composedPreset(agent.ctx) ?? null }
 }

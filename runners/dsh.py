@@ -1,0 +1,410 @@
+"""Episodes in the real harness: a scenario, an arm and a player go in, a trace comes out.
+
+One process of the runtime, one home and one workspace an episode. An episode that can not be trusted ends with reason
+`error` and a cause that names guard and plane; it is never a quiet run without the guard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from guards.stack import Stack
+from results.trace import End, Event, Guard, Header, Result, Step, Trace
+from runners.arms import REMINDER, Arm
+from runners.gateway.asking import DecodeMode
+from runners.gateway.cast import Role
+from runners.gateway.conversation import Call, Conversation, Reply
+from runners.gateway.episode import Episode, EpisodeSettings
+from runners.gateway.house import House, HouseGone
+from runners.gateway.sampler import Sampler
+from runners.harness.assemble import Inconsistent, assemble
+from runners.harness.attest import INSTRUMENTED, SCAFFOLD, Failure, check, reason
+from runners.harness.composition import PROFILE, Addresses, Composition, compose
+from runners.harness.control import Control, Horizon, RecordedWorld
+from runners.harness.eventlog import EventLog, EventLogBroken, Line
+from runners.harness.layout import Layout, Scratch
+from runners.harness.plugins import BREAKER, install
+from runners.harness.preflight import preflight
+from runners.harness.runtime import Runtime, RuntimeFailed, runtime_command
+from runners.player import Player
+from scenarios.base import Scenario
+from scenarios.judge import MCP_PREFIX, judge
+from scenarios.mcp_server import WorldServer
+
+DISTRIBUTION = "deepseek-harness-sdk"
+DEFAULT_WINDOW = 8192
+WALL_SECONDS = 1800.0
+"""An episode that lasts longer is an infrastructure error, never a result."""
+
+
+class Interrupted(Exception):
+    """The episode was stopped from outside: it has no trace."""
+
+
+@dataclass(frozen=True)
+class EpisodeSpec:
+    """One episode. `name` is unique in a run; `actor` None is the model named by `model`, whose `sha256` is None for
+    actors. `sampler` None is the model's recommended one. `priming` repeats stand in the history at the start."""
+
+    name: str
+    scenario: Scenario
+    arm: Arm
+    seed: int
+    model: str
+    sha256: str | None
+    actor: str | None
+    horizon: Horizon
+    priming: int = 0
+    decode_mode: DecodeMode = "lazy"
+    sampler: Sampler | None = None
+
+
+@dataclass(frozen=True)
+class Played:
+    """An episode's trace, and what its root agent was first asked with; None where it never asked."""
+
+    trace: Trace
+    opening: Conversation | None
+
+
+class DshRunner:
+    """Plays episodes, several at once where they are asked for from several threads."""
+
+    def __init__(
+        self,
+        house: House,
+        stack: Stack,
+        scratch: Scratch,
+        *,
+        kept: Path | None = None,
+        wall_seconds: float = WALL_SECONDS,
+        command: Sequence[str] | None = None,
+    ) -> None:
+        """`kept` is where the event log and stderr of failed episodes go; None keeps none. `command` None is the
+        bundled runtime."""
+        self._house = house
+        self._stack = stack
+        self._scratch = scratch
+        self._kept = kept
+        self._wall_seconds = wall_seconds
+        self._command = tuple(command) if command is not None else runtime_command()
+        self._lock = threading.Lock()
+        self._live: dict[str, tuple[Control, Runtime]] = {}
+        self._flown: dict[str, list[Failure]] = {}
+        self._stopped = False
+
+    def interrupt(self) -> None:
+        """Ends every episode under way and lets none begin; may be called from any thread."""
+        with self._lock:
+            self._stopped = True
+            live = list(self._live.values())
+        for control, runtime in live:
+            control.interrupt()
+            runtime.end(kill=True)
+
+    def run(self, spec: EpisodeSpec) -> Played:
+        """Plays one episode to its end. Raises Interrupted, and UserError for what the user can mend."""
+        layout = self._scratch.layout(f"e{uuid.uuid4().hex[:8]}")
+        try:
+            return _Play(self, spec, layout).run()
+        finally:
+            layout.remove()
+
+
+class _Play:
+    """One episode while it runs."""
+
+    def __init__(self, runner: DshRunner, spec: EpisodeSpec, layout: Layout) -> None:
+        self._runner = runner
+        self._spec = spec
+        self._layout = layout
+        self._log = EventLog(layout.log)
+        # Letters first: an episode's name stands in addresses, and the runtime's session ids are of this form.
+        self._key = "e-" + layout.root.name
+        self._session = "session-" + hashlib.sha256(spec.name.encode()).hexdigest()[:32]
+        self._failures: list[Failure] = []
+        self._stderr: tuple[str, ...] = ()
+        self._opening: Conversation | None = None
+        needs = spec.scenario.needs
+        self._window = needs.window or min(DEFAULT_WINDOW, runner._house.cast.window)
+        base = runner._house.address(self._key)
+        at = Addresses(event_log=str(layout.log), control=f"{base}/control", mcp=f"{base}/mcp")
+        self._composition: Composition = compose(spec.arm, runner._stack, needs, self._window, at)
+        engines = {each.plane for each in self._composition.expected if each.guard == BREAKER}
+        self._planes = tuple(sorted(engines)) or ("host",)
+
+    def run(self) -> Played:
+        runner, spec = self._runner, self._spec
+        self._lay_out()
+        world = RecordedWorld(spec.scenario.world(), self._log)
+        server = WorldServer(world, spec.scenario.tools)
+        control = Control(
+            log=self._log,
+            world=world,
+            server=server,
+            horizon=spec.horizon,
+            planes=self._planes,
+            attest=self._attest,
+        )
+        runtime = Runtime(
+            profile=PROFILE,
+            patch=self._layout.patch,
+            workspace=self._layout.workspace,
+            env=self._environment(),
+            mark=self._key + "-" + uuid.uuid4().hex,
+            command=runner._command,
+        )
+        with runner._lock:
+            if runner._stopped:
+                raise Interrupted
+            runner._live[self._key] = (control, runtime)
+        try:
+            self._play(control, runtime)
+        finally:
+            try:
+                runtime.end()
+            finally:
+                with runner._lock:
+                    del runner._live[self._key]
+        if control.stopped_by == "interrupted":
+            raise Interrupted
+        self._failures = [*control.failures, *self._failures]
+        return self._finish(control)
+
+    # -- the way through ---------------------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        for path, text in self._spec.scenario.files.items():
+            target = self._layout.workspace / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        packages = self._layout.packages(PROFILE)
+        packages.mkdir(parents=True)
+        for name, folder in self._composition.packages.items():
+            install(folder, name, packages)
+        self._layout.patch.write_text(json.dumps(list(self._composition.rows)), encoding="utf-8")
+
+    def _play(self, control: Control, runtime: Runtime) -> None:
+        self._failures += self._flight_check()
+        if self._failures:
+            return
+        episode: Episode | None = None
+        try:
+            episode = self._open(control)
+            runtime.boot()
+            runtime.prompt(self._session, self._spec.scenario.prompt, seconds=self._runner._wall_seconds)
+        except RuntimeFailed as failed:
+            self._failures.append(self._blame(failed))
+        except HouseGone as gone:
+            self._failures.append(Failure("gateway", None, str(gone)))
+        finally:
+            self._stderr = runtime.stderr()
+            if episode is not None:
+                if episode.failure is not None:
+                    self._failures.append(Failure("gateway", None, episode.failure))
+                self._opening = episode.opening
+                try:
+                    self._runner._house.close(self._key)
+                except HouseGone as gone:
+                    self._failures.append(Failure("gateway", None, str(gone)))
+
+    def _flight_check(self) -> list[Failure]:
+        """Once for each arm and set of needs: only addresses and paths differ between their patches."""
+        runner = self._runner
+        kind = f"{self._spec.arm} {self._spec.scenario.needs} {self._window}"
+        with runner._lock:
+            known = runner._flown.get(kind)
+        if known is None:
+            known = preflight(
+                self._composition, self._layout.patch, self._layout.workspace, self._environment(), runner._command
+            )
+            with runner._lock:
+                runner._flown[kind] = known
+        return known
+
+    def _open(self, control: Control) -> Episode:
+        spec, layout = self._spec, self._layout
+        actor = None
+        if spec.actor is not None:
+            course = spec.scenario.looping() if spec.actor == "looping" else spec.scenario.honest()
+            assert course is not None, "a plan holds no looping actor where the scenario has none"
+            actor = Player(spec.actor, course)
+        settings = EpisodeSettings(
+            seed=spec.seed,
+            decode_mode=spec.decode_mode,
+            sampler=spec.sampler,
+            window=self._window,
+            root_session=self._session,
+            workspace=str(layout.workspace),
+            home=str(layout.home),
+            volatile={str(layout.scratch): "/var/scratch"},
+            watch=(layout.root.name,),
+            allow=(spec.scenario.prompt,),
+        )
+        episode = self._runner._house.open(self._key, settings, Role(actor, self._primed()), control)
+        episode.on_step = self._log.answered
+        return episode
+
+    def _primed(self) -> tuple[Reply, ...]:
+        """The replies that the script puts first: the looping course's own."""
+        spec = self._spec
+        if spec.priming == 0:
+            return ()
+        course = spec.scenario.looping()
+        assert course is not None, "a plan primes no scenario without a looping course"
+        own = set(spec.scenario.needs.harness_tools)
+        turns = [course.turn(step, ()) for step in range(spec.priming)]
+        return tuple(
+            Reply(
+                turn.text,
+                calls=tuple(Call(tool if tool in own else MCP_PREFIX + tool, args) for tool, args in turn.calls),
+            )
+            for turn in turns
+        )
+
+    def _environment(self) -> dict[str, str]:
+        layout = self._layout
+        return {
+            "HOME": str(layout.home),
+            "TMPDIR": str(layout.scratch),
+            "DSH_HOME": str(layout.home),
+            "DSH_TELEMETRY_MODE": "DISABLED",
+            "DSH_PERMISSION_MODE": "danger-full-access",
+            "DEEPSEEK_BASE_URL": self._runner._house.address(self._key),
+            "DEEPSEEK_API_KEY": "none",
+        }
+
+    # -- what went wrong -----------------------------------------------------------------------------------------
+
+    def _attest(self, live: dict[str, Any], lines: list[Line]) -> list[Failure]:
+        live_runtime = self._runner._live.get(self._key)
+        stderr = live_runtime[1].stderr() if live_runtime is not None else ()
+        return check(self._composition.expected, live, lines, self._own(), stderr)
+
+    def _own(self) -> tuple[str, ...]:
+        """Guards whose plugin is ours, and so writes what it does."""
+        foreign = {entry.name for entry in self._runner._stack.guards if entry.path is not None}
+        return tuple(guard for guard in INSTRUMENTED if guard not in foreign)
+
+    def _blame(self, failed: RuntimeFailed) -> Failure:
+        """The guard that a failure of the runtime speaks of; the scaffold where it names none."""
+        said = f"{failed.cause}\n" + "\n".join(failed.stderr)
+        for row in self._composition.expected:
+            if row.guard is not None and (row.package in said or f"{row.row}" in said):
+                return Failure(
+                    row.guard,
+                    row.plane,
+                    f"{failed.when}: {failed.cause} ({reason(row.row, row.package, failed.stderr)})",
+                )
+        last = failed.stderr[-1].strip()[:300] if failed.stderr else "nothing on stderr"
+        return Failure("runtime", None, f"{failed.when}: {failed.cause} ({last})")
+
+    def _unconsulted(self, events: Sequence[Event], lines: Sequence[Line]) -> list[Failure]:
+        """Guards that are mounted and were never asked although something was there to ask about."""
+        ran = any(isinstance(event, Result) and event.denied_by is None for event in events)
+        stepped = any(isinstance(event, Step) for event in events)
+        consulted = {(line["guard"], line["plane"]) for line in lines if line["ev"] == "consulted"}
+        failures = []
+        for mount in self._spec.arm.mounts:
+            due = stepped if mount.guard == BREAKER else ran
+            if due and mount.guard in self._own() and (mount.guard, mount.plane) not in consulted:
+                failures.append(Failure(mount.guard, mount.plane, "it is mounted, and was never consulted"))
+        return failures
+
+    # -- the trace -----------------------------------------------------------------------------------------------
+
+    def _finish(self, control: Control) -> Played:
+        events: list[Event] = []
+        try:
+            self._log.update()
+            reminders = tuple(mount.plane for mount in self._spec.arm.mounts if mount.guard == REMINDER)
+            events = assemble(self._log.lines, engines=self._planes, reminders=reminders, stopped_by=control.stopped_by)
+            if not self._failures:
+                self._failures += _lost(self._log.lines)
+                self._failures += self._unconsulted(events, self._log.lines)
+        except (Inconsistent, EventLogBroken, KeyError) as error:
+            self._failures.append(Failure(SCAFFOLD, None, f"{type(error).__name__}: {error}"))
+        if not events and not self._failures:
+            self._failures.append(Failure(SCAFFOLD, None, "the harness ended without a word"))
+        events = [*self._armed(), *self._ended(events)]
+        trace = Trace(self._header(), tuple(events))
+        if not _failed(trace):
+            labels, success = judge(self._spec.scenario, trace)
+            ended = (
+                replace(each, success=success) if isinstance(each, End) and each.agent == "root" else each
+                for each in events
+            )
+            trace = Trace(trace.header, (*ended, *labels))
+        else:
+            self._keep()
+        return Played(trace, self._opening)
+
+    def _armed(self) -> list[Event]:
+        """An `arm` for each mounted guard that writes no log: its row was found live."""
+        mute = [mount for mount in self._spec.arm.mounts if mount.guard not in self._own()]
+        if self._failures:
+            return []
+        return [Guard(guard=mount.guard, plane=mount.plane, action="arm", extra={"by": "row"}) for mount in mute]
+
+    def _ended(self, events: list[Event]) -> list[Event]:
+        """With the first failure as the root agent's end, where there is one."""
+        if not self._failures:
+            return events
+        cause = "; ".join(dict.fromkeys(str(failure) for failure in self._failures))
+        kept = [event for event in events if not _is_root_end(event)]
+        return [*kept, End(reason="error", extra={"cause": cause})]
+
+    def _header(self) -> Header:
+        spec = self._spec
+        keys = [line["tape_key"] for line in self._log.lines if line["ev"] == "answer" and line["tape_key"]]
+        sampler = spec.sampler or self._runner._house.cast.sampler
+        meta = {
+            "size": spec.scenario.size,
+            "expect": spec.scenario.expect,
+            "arm": spec.arm.name,
+            "stack": self._runner._stack.digest,
+            "seed": spec.seed,
+            "model": {"name": spec.model, "sha256": spec.sha256},
+            "actor": spec.actor,
+            "harness": {"name": "dsh", "version": metadata.version(DISTRIBUTION)},
+            "runner": "dsh",
+            "horizon": spec.horizon.count,
+            "horizon_unit": spec.horizon.unit,
+            "priming": spec.priming,
+            "decode_mode": spec.decode_mode,
+            "sampler": None if spec.actor is not None else sampler.model_dump(mode="json"),
+            "window": self._window,
+            "tape": hashlib.sha256("\n".join(keys).encode()).hexdigest() if keys else None,
+        }
+        return Header(episode=spec.name, scenario=spec.scenario.name, source="tripbench", meta=meta)
+
+    def _keep(self) -> None:
+        """Leaves what a failed episode can be understood by."""
+        if self._runner._kept is None:
+            return
+        self._runner._kept.mkdir(parents=True, exist_ok=True)
+        stem = self._runner._kept / self._spec.name
+        stem.with_name(stem.name + ".events.jsonl").write_bytes(self._layout.log.read_bytes())
+        stem.with_name(stem.name + ".stderr.txt").write_text("\n".join(self._stderr) + "\n", encoding="utf-8")
+
+
+def _lost(lines: Sequence[Line]) -> list[Failure]:
+    """The recorder asked, and nobody answered."""
+    lost = [line for line in lines if line["ev"] == "control" and line.get("why") == "control-lost"]
+    return [Failure("gateway", None, f"the runner could not be reached: {lost[0].get('error')}")] if lost else []
+
+
+def _is_root_end(event: Event) -> bool:
+    return isinstance(event, End) and event.agent == "root"
+
+
+def _failed(trace: Trace) -> bool:
+    return any(isinstance(event, End) and event.reason == "error" for event in trace.events)

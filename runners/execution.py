@@ -1,0 +1,384 @@
+"""What `tripbench run` does: from what was asked for to a run directory with traces, tables and a report."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from guards.errors import UserError
+from guards.stack import Stack, default_stack, load_stack
+from results.run import console_table, load_run, write_report, write_tables
+from runners.dsh import DshRunner, EpisodeSpec, Interrupted
+from runners.gateway.asking import DecodeMode
+from runners.gateway.cast import Cast
+from runners.gateway.engine_options import EngineOptions
+from runners.gateway.house import House
+from runners.gateway.opening import calm_threads, open_backend, parse_sampler
+from runners.harness.layout import Scratch
+from runners.harness.proof import NotProven, Prover
+from runners.plan import Matrix, Mode, Player, parse_actor, parse_scenarios, plan
+from runners.progress import Progress, estimate
+from runners.run_directory import RunDirectory, new_path, surroundings
+from runners.suite import Finished, PromptsDiffer, Suite
+from runners.suite_file import load_suite, parse_seeds
+from runners.summary import outcome
+from scenarios.base import Size
+
+if TYPE_CHECKING:
+    from runners.gateway.asking import Backend
+    from runners.gateway.card import ModelCard
+
+DEFAULT_ARMS = ("off", "host", "agent", "both")
+ORACLE = 1
+"""Version of the judge: it goes up with every change of a verdict."""
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `tripbench run`; None is what was not given."""
+
+    scenarios: str | None
+    suite: str | None
+    models: tuple[str, ...]
+    arms: str | None
+    seeds: str | None
+    size: Size
+    horizon: int | None
+    priming: int | None
+    stack: Path | None
+    decode_mode: DecodeMode | None
+    sampler: tuple[str, ...]
+    out: Path | None
+    resume: bool
+    tape_only: bool
+    dry_run: bool
+    jobs: int | None
+    gpu_layers: int | None
+    wall_limit: float
+    cache: Path | None
+    as_json: bool
+
+
+def execute(request: Request) -> int:
+    """Gives the exit status. Raises UserError before anything is written."""
+    calm_threads()
+    return _Execution(request).run()
+
+
+class _Execution:
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._stack: Stack = load_stack(request.stack) if request.stack is not None else default_stack()
+        self._name, self._matrix = self._asked()
+        self._models = request.models or (_default_model(),)
+        self._check()
+        # Every name is checked before a model is loaded or a folder made.
+        self._plans = {model: plan(self._matrix, self._stack, self._player(model, None)) for model in self._models}
+        if not any(self._plans.values()):
+            raise UserError("nothing to run: none of the scenarios has a looping course")
+
+    def _asked(self) -> tuple[str, Matrix]:
+        request = self._request
+        if (request.suite is None) == (request.scenarios is None):
+            raise UserError("say what to run: --suite NAME or --scenario NAME,... (one of the two)")
+        if request.suite is not None:
+            name, matrix = load_suite(request.suite)
+        else:
+            assert request.scenarios is not None
+            name = "run"
+            matrix = Matrix(parse_scenarios(request.scenarios, request.size), DEFAULT_ARMS, (0,), (Mode(),))
+        changes: dict[str, Any] = {}
+        if request.arms is not None:
+            changes["arms"] = tuple(arm.strip() for arm in request.arms.split(",") if arm.strip())
+        if request.seeds is not None:
+            changes["seeds"] = parse_seeds(request.seeds)
+        if request.horizon is not None:
+            changes["horizon"] = _at_least("--horizon", request.horizon, 1)
+        if request.priming is not None:
+            changes["priming"] = _at_least("--priming", request.priming, 0)
+        if request.sampler or request.decode_mode is not None:
+            changes["modes"] = (self._mode(matrix),)
+        return name, Matrix(**{**vars(matrix), **changes})
+
+    def _mode(self, matrix: Matrix) -> Mode:
+        from runners.gateway.sampler import Sampler
+
+        first = matrix.modes[0]
+        settings = first.settings
+        if self._request.sampler:
+            given = parse_sampler(list(self._request.sampler), Sampler())
+            settings = {
+                text.partition("=")[0]: getattr(given, text.partition("=")[0]) for text in self._request.sampler
+            }
+        return Mode(self._request.decode_mode or first.decode_mode, settings)
+
+    def _check(self) -> None:
+        request = self._request
+        if request.jobs is not None:
+            _at_least("--jobs", request.jobs, 1)
+        if request.wall_limit <= 0:
+            raise UserError(f"--wall-limit {request.wall_limit:g}: give seconds above 0")
+        if (request.resume or request.tape_only) and request.out is None:
+            raise UserError("--resume and --tape-only go on with a run: name its folder with --out")
+        if request.tape_only and request.resume:
+            raise UserError("--tape-only plays all of a run again, and --resume what is left of it: give one of them")
+        for model in self._models:
+            if self._models.count(model) > 1:
+                raise UserError(f"--model {model} stands there twice")
+
+    # -- the run -------------------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        request = self._request
+        specs = [spec for model in self._models for spec in self._plans[model]]
+        if request.dry_run:
+            return self._print_plan(specs)
+        directory = self._directory()
+        say = _Say(directory, quiet=request.as_json)
+        finished: list[Finished] = []
+        status = 0
+        with _interruptible(), _scratch() as scratch:
+            try:
+                self._prove(directory, scratch, specs, say)
+                with Progress(specs, tty=sys.stderr.isatty() and not request.as_json) as progress:
+                    for model in self._models:
+                        finished += self._play(model, directory, scratch, progress)
+            except (PromptsDiffer, NotProven) as failed:
+                say(f"tripbench: error: {failed}", error=True)
+                return 1
+            except (KeyboardInterrupt, Interrupted):
+                say(f"tripbench: interrupted; go on with: {self._go_on(directory)}", error=True)
+                return INTERRUPTED
+        failed_ones = [each for each in finished if each.failure is not None]
+        for each in failed_ones:
+            say(f"tripbench: error: episode {each.spec.name}: {each.failure}", error=True)
+        status = 1 if failed_ones else status
+        self._report(directory, finished, say, anything=len(failed_ones) < len(finished))
+        return status
+
+    def _play(self, model: str, directory: RunDirectory, scratch: Scratch, progress: Progress) -> list[Finished]:
+        request = self._request
+        actor = parse_actor(model)
+        backend = None if actor is not None else self._backend(model, directory)
+        player = self._player(model, backend)
+        specs = plan(self._matrix, self._stack, player)
+        if backend is not None:
+            self._book(directory, backend)
+        with House(Cast(backend)) as house:
+            runner = DshRunner(house, self._stack, scratch, kept=directory.failed, wall_seconds=request.wall_limit)
+            suite = Suite(runner, directory, jobs=self._jobs(actor), fresh=request.tape_only)
+            return suite.play(specs, progress.finished)
+
+    def _backend(self, model: str, directory: RunDirectory) -> Backend:
+        request = self._request
+        options = None
+        if not request.tape_only:
+            layers: dict[str, Any] = {} if request.gpu_layers is None else {"gpu_layers": request.gpu_layers}
+            # One request at a time and prefixes reused in whole batches: equal prompts get equal completions.
+            options = EngineOptions(deterministic=True, **layers)
+        name = model
+        if request.tape_only and ("/" in model or model.endswith(".gguf")):
+            name = next(
+                (each["sha256"] for each in directory.manifest.get("models", ()) if each["path"] == model), model
+            )
+        return open_backend(name, options, tape=directory.tape, tape_only=request.tape_only, cache=request.cache)
+
+    def _player(self, model: str, backend: Backend | None) -> Player:
+        """`backend` None: for checks and estimates, before the model is there."""
+        actor = parse_actor(model)
+        if actor is not None:
+            return Player(model, None, actor, None)
+        if backend is None:
+            return Player(Path(model).name, None, None, None)
+        return Player(backend.name, _card(backend).sha256, None, backend.sampler)
+
+    def _jobs(self, actor: str | None) -> int:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return self._request.jobs or (cores if actor is not None else 1)
+
+    def _prove(self, directory: RunDirectory, scratch: Scratch, specs: Sequence[EpisodeSpec], say: _Say) -> None:
+        """Once a run: what is in `proof.json` already was proven by the same stack and harness."""
+        mounts = list(dict.fromkeys(mount for spec in specs for mount in spec.arm.mounts))
+        path = directory.path / "proof.json"
+        known = json.loads(path.read_bytes()) if path.exists() else []
+        have = {(proof["guard"], proof["plane"]) for proof in known}
+        due = [mount for mount in mounts if (mount.guard, mount.plane) not in have]
+        if not due:
+            return
+        with House(Cast(None)) as house:
+            runner = DshRunner(house, self._stack, scratch, kept=directory.failed, wall_seconds=300.0)
+            with _stopping(runner):
+                for proof, trace in Prover(runner, self._stack).prove(due):
+                    directory.write_proof(trace)
+                    known.append(proof.data())
+                    first = next((f"{action} at {index}" for action, index, _ in proof.actions), "no action")
+                    say(f"proven: {proof.guard}@{proof.plane}: {first}{': ' + proof.note if proof.note else ''}")
+        directory.write_json("proof.json", known)
+
+    # -- what is written and said --------------------------------------------------------------------------------
+
+    def _directory(self) -> RunDirectory:
+        asked = self._asked_data()
+        if self._request.resume or self._request.tape_only:
+            assert self._request.out is not None
+            return RunDirectory.resume(self._request.out, asked)
+        path = self._request.out or new_path(self._name)
+        return RunDirectory.create(path, {**surroundings(), "suite": self._name, **self._facts(), "plan": asked})
+
+    def _asked_data(self) -> dict[str, Any]:
+        """What decides the episodes: a run is only gone on with by the same."""
+        matrix = self._matrix
+        return {
+            "scenarios": [list(each) for each in matrix.scenarios],
+            "arms": list(matrix.arms),
+            "seeds": list(matrix.seeds),
+            "modes": [json.loads(json.dumps(asdict(mode))) for mode in matrix.modes],
+            "priming": matrix.priming,
+            "horizon": matrix.horizon,
+            "stack": self._stack.digest,
+            "models": list(self._models),
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        matrix = self._matrix
+        guards = [{"name": guard.name, "config": guard.effective()} for guard in self._stack.guards]
+        return {
+            "arms": list(matrix.arms),
+            "seeds": list(matrix.seeds),
+            "models": [],
+            "stack": {"name": self._stack.name, "digest": self._stack.digest, "guards": guards},
+            "stamp": {
+                "oracle": ORACLE,
+                "decode_modes": sorted({mode.decode_mode for mode in matrix.modes}),
+                "priming": matrix.priming,
+                "horizon": matrix.horizon,
+                "stack": self._stack.digest,
+            },
+        }
+
+    def _book(self, directory: RunDirectory, backend: Backend) -> None:
+        """Writes the model into the manifest, once."""
+        card = _card(backend)
+        entry = {
+            "name": card.name,
+            "sha256": card.sha256,
+            "window": card.window,
+            "dialect": card.dialect,
+            "engine": card.engine,
+            "backend": card.backend,
+            "sampler": card.sampler.model_dump(mode="json"),
+        }
+        models = directory.manifest.setdefault("models", [])
+        if entry not in models:
+            models.append(entry)
+            directory.write_manifest()
+
+    def _report(self, directory: RunDirectory, finished: Sequence[Finished], say: _Say, *, anything: bool) -> None:
+        if anything:
+            run = load_run(directory.path)
+            write_tables(run)
+            write_report(run)
+            if not self._request.as_json:
+                _print(console_table(run))
+        say(f"traces: {directory.path / 'traces'}")
+        if anything:
+            say(f"report: {directory.path / 'report.html'}")
+        if self._request.as_json:
+            print(json.dumps(outcome(directory.path, [each.trace for each in finished])))
+
+    def _print_plan(self, specs: Sequence[EpisodeSpec]) -> int:
+        if self._request.as_json:
+            print(json.dumps({"episodes": [spec.name for spec in specs]}))
+            return 0
+        for spec in specs:
+            print(spec.name)
+        print(f"{len(specs)} episodes; {estimate(specs)}")
+        return 0
+
+    def _go_on(self, directory: RunDirectory) -> str:
+        words = [word for word in sys.argv[1:] if word != "--resume"]
+        if self._request.out is None:
+            words += ["--out", str(directory.path)]
+        return " ".join(["tripbench", *words, "--resume"])
+
+
+class _Say:
+    """Lines for people: to the run's log always, to stderr unless the outcome is wanted as data."""
+
+    def __init__(self, directory: RunDirectory, *, quiet: bool) -> None:
+        self._directory = directory
+        self._quiet = quiet
+
+    def __call__(self, text: str, *, error: bool = False) -> None:
+        self._directory.log(text)
+        if error or not self._quiet:
+            print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _scratch() -> Iterator[Scratch]:
+    scratch = Scratch()
+    try:
+        yield scratch
+    finally:
+        scratch.remove()
+
+
+@contextmanager
+def _stopping(runner: DshRunner) -> Iterator[None]:
+    """Ends the runner's processes when something else ends what is done with it."""
+    try:
+        yield
+    except BaseException:
+        runner.interrupt()
+        raise
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run as Ctrl-C does: in order."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    previous: Mapping[signal.Signals, Callable[..., Any] | int | None] = {
+        number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _print(renderable: Any) -> None:
+    from rich.console import Console
+
+    Console().print(renderable)
+
+
+def _card(backend: Backend) -> ModelCard:
+    from runners.gateway.model_backend import ModelBackend
+
+    assert isinstance(backend, ModelBackend)
+    return backend.card
+
+
+def _default_model() -> str:
+    from runners.models import catalog
+
+    return catalog.builtin().default
+
+
+def _at_least(option: str, value: int, least: int) -> int:
+    if value < least:
+        raise UserError(f"{option} {value}: give {least} or more")
+    return value

@@ -1,0 +1,133 @@
+"""What stands beside an episode's model while it runs: its world, and the say whether it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from runners.harness.attempts import Attempts
+from runners.harness.attest import Failure
+from runners.harness.eventlog import EventLog, Line
+from scenarios.base import HorizonUnit, Outcome, Verdict, World
+from scenarios.mcp_server import WorldServer
+
+MOST_CALLS_A_TURN = 8
+MOST_TOKENS_A_TURN = 1024
+"""Caps on asked calls and on completion tokens, per unit of the horizon: what exceeds them is cut off there too."""
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """Where an episode is cut off. Tool turns count over the whole agent tree, and compaction attempts with them; with
+    the unit `compaction attempts` only these count, and tool turns are capped at ten times as many."""
+
+    count: int
+    unit: HorizonUnit
+
+    @property
+    def turns(self) -> int:
+        """Most tool turns."""
+        return self.count if self.unit == "tool turns" else 10 * self.count
+
+
+class RecordedWorld(World):
+    """A world that writes each call that it executes into the event log, before the caller has the result."""
+
+    def __init__(self, world: World, log: EventLog) -> None:
+        self._world = world
+        self._log = log
+        self.ticks = 0
+
+    @property
+    def finished(self) -> bool:  # type: ignore[override]
+        return self._world.finished
+
+    def call(self, tool: str, args: Any, agent: str = "root") -> Outcome:
+        outcome = self._world.call(tool, args, agent)
+        self._log.append({"ev": "world", "tool": tool, "error": outcome.error, "text": outcome.text})
+        return outcome
+
+    def run(self, args: Any, agent: str) -> Outcome:
+        return self._world.run(args, agent)
+
+    def worth(self, args: Any, agent: str) -> Verdict:
+        return self._world.worth(args, agent)
+
+
+class Control:
+    """Answers the recorder. All of it is called on the gateway's event loop but `interrupt`.
+
+    `attest` is given what is live at the first question of the root agent, with the log's lines so far.
+    """
+
+    def __init__(
+        self,
+        *,
+        log: EventLog,
+        world: World,
+        server: WorldServer,
+        horizon: Horizon,
+        planes: tuple[str, ...],
+        attest: Callable[[dict[str, Any], list[Line]], list[Failure]],
+    ) -> None:
+        self._log = log
+        self._world = world
+        self._server = server
+        self._horizon = horizon
+        self._attest = attest
+        self._attempts = Attempts(planes)
+        self._turns = self._calls = self._tokens = 0
+        self._asked = False
+        self.failures: list[Failure] = []
+        self.stopped_by: str | None = None
+        """Why no further step was allowed: `finished`, `horizon`, `error`, `interrupted`; None = it ended by itself."""
+
+    @property
+    def mcp(self) -> ASGIApp:
+        return self._server
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        return self._server.running()
+
+    def interrupt(self) -> None:
+        """No further step is allowed; may be called from any thread."""
+        self.stopped_by = self.stopped_by or "interrupted"
+
+    async def control(self, question: dict[str, Any]) -> dict[str, Any]:
+        # Off the loop: the file is read, and the log may be long.
+        new = await asyncio.to_thread(self._log.update)
+        for line in new:
+            self._count(line)
+        if not self._asked and "live" in question:
+            self._asked = True
+            self.failures += self._attest(question["live"], self._log.lines)
+        self.stopped_by = self.stopped_by or self._why()
+        return {"go": self.stopped_by is None, "why": self.stopped_by}
+
+    def _why(self) -> str | None:
+        if self.failures:
+            return "error"
+        if self._world.finished:
+            return "finished"
+        attempts = len(self._attempts.settled)
+        over = (
+            attempts >= self._horizon.count
+            if self._horizon.unit == "compaction attempts"
+            else self._turns + attempts >= self._horizon.count
+        )
+        most = self._horizon.turns
+        if over or self._turns >= most or self._calls >= most * MOST_CALLS_A_TURN:
+            return "horizon"
+        return "horizon" if self._tokens >= most * MOST_TOKENS_A_TURN else None
+
+    def _count(self, line: Line) -> None:
+        self._attempts.read(line)
+        if line["ev"] == "answer" and not line["compaction"]:
+            self._turns += line["calls"] > 0
+            self._calls += line["calls"]
+            self._tokens += line["output_tokens"]

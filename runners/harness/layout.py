@@ -1,0 +1,68 @@
+"""Where an episode lives while it runs: home, workspace, temporary files and event log, all in one folder."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from guards.errors import UserError
+
+PATH_CHARS = 72
+"""Length of every workspace path, whatever machine and run. The harness counts the real path's characters into its
+token meter, so that a longer one could move a compaction by a step; and a tape is only replayed by equal prompts."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The folders of one episode. All exist once it is made."""
+
+    root: Path
+    workspace: Path
+    home: Path
+    scratch: Path
+    log: Path
+    patch: Path
+
+    def packages(self, profile: str) -> Path:
+        """Where the runtime looks for plugin packages by name."""
+        return self.home / "profiles" / profile / "node_modules"
+
+    def remove(self) -> None:
+        """Deletes all of it."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+class Scratch:
+    """The temporary folder that the episodes of a run live in. Removed when the run ends, however it does."""
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="tripbench-")).resolve()
+
+    def layout(self, episode: str) -> Layout:
+        """A fresh place for an episode. Raises UserError where the system's temporary folder has too long a path."""
+        stem = self.root / episode
+        missing = PATH_CHARS - len(str(stem / "ws")) - 1
+        if missing < 1:
+            raise UserError(
+                f"{self.root}: the path of the temporary folder is too long ({PATH_CHARS} characters are there for all "
+                "of it); set TMPDIR to a shorter one"
+            )
+        root = stem / ("w" * missing)
+        shutil.rmtree(stem, ignore_errors=True)
+        made = Layout(
+            root=stem,
+            workspace=root / "ws",
+            home=root / "hm",
+            scratch=root / "tm",
+            log=stem / "events.jsonl",
+            patch=stem / "patch.yml",
+        )
+        for folder in (made.workspace, made.home, made.scratch):
+            folder.mkdir(parents=True)
+        made.log.touch()
+        return made
+
+    def remove(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
