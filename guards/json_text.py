@@ -87,7 +87,7 @@ def _notation(digits: str, point: int) -> str:
 
 def string_text(string: str) -> str:
     """A string as `JSON.stringify` writes it: no escape but for quotes, backslashes, controls and lone surrogates."""
-    text = json.dumps(string, ensure_ascii=False)
+    text = _ENCODER.encode(string)
     if _SURROGATE.search(text):
         text = _SURROGATE.sub(_escaped, paired(text))
     return text
@@ -268,4 +268,5 @@ def _no_constant(literal: str) -> NoReturn:
     raise ValueError(f"{literal} is no JSON")
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 _DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_no_constant)
