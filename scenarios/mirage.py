@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
 from typing import ClassVar
 
 from pydantic import Field
 
 from scenarios.base import Outcome, Scenario, Verdict, World
 from scenarios.tools import Args
+from scenarios.unanswerable import SubmitAnswer, UnanswerableWorld
 
 SHOWN = 3
 """Documents a search shows."""
@@ -50,15 +50,6 @@ class WebSearch(Args):
     query: str = Field(description="What to search for")
 
 
-class SubmitAnswer(Args):
-    """Submit the final answer. It is checked. If the question can not be answered because what it assumes is not true,
-    set unanswerable to true and give the reason as the answer."""
-
-    tool: ClassVar[str] = "submit_answer"
-    answer: str = Field(description="The answer, or the reason why there is none")
-    unanswerable: bool = Field(default=False, description="True if the question can not be answered")
-
-
 class MirageScenario(Scenario):
     """Asks for the year of a second volume that never was."""
 
@@ -86,50 +77,32 @@ class MirageScenario(Scenario):
         return _World(self)
 
 
-class _World(World):
+class _World(UnanswerableWorld):
     def __init__(self, task: MirageScenario) -> None:
         super().__init__(task.calls)
         self._documents, self._draws = task.documents(), task.draws
-        self._searched = False
+        self._words = [set(_words(f"{title} {text}")) for title, text in self._documents]
 
     def found(self, query: str) -> tuple[int, ...]:
         """The documents that share most words with the query, best first."""
         words = set(_words(query))
-        shared = [len(words & set(_words(f"{title} {text}"))) for title, text in self._documents]
+        shared = [len(words & each) for each in self._words]
         order = sorted(range(len(shared)), key=lambda at: (-shared[at], self._draws.rank("order", *sorted(words), at)))
         return tuple(order[:SHOWN])
 
-    def run(self, args: Args, agent: str) -> Outcome:
-        if isinstance(args, WebSearch):
-            self._searched = True
-            found = self.found(args.query)
-            self.learn(agent, *(("document", at) for at in found))
-            pages = [
-                f"{at}. {self._documents[which][0]}\n   {self._documents[which][1]}"
-                for at, which in enumerate(found, 1)
-            ]
-            return Outcome("\n".join((*pages, "More results are being indexed.")))
-        assert isinstance(args, SubmitAnswer)
-        if args.unanswerable and self._searched:
-            return self.accept("Accepted: the question can not be answered.")
-        self.learn(agent, self._refusal(args))
-        if args.unanswerable:
-            return Outcome("Rejected: nothing was searched yet.")
-        return Outcome("Rejected: no supporting source for this answer.")
+    def look(self, args: Args, agent: str) -> Outcome:
+        assert isinstance(args, WebSearch)
+        found = self.found(args.query)
+        self.learn(agent, *(("document", at) for at in found))
+        pages = [f"{place}. " + "\n   ".join(self._documents[at]) for place, at in enumerate(found, 1)]
+        return Outcome("\n".join((*pages, "More results are being indexed.")))
 
-    def worth(self, args: Args, agent: str) -> Verdict:
-        if isinstance(args, WebSearch):
-            new = [at for at in self.found(args.query) if not self.knows(agent, ("document", at))]
-            if new:
-                return Verdict("novel", f"{len(new)} documents that the agent has not seen")
-            return Verdict("sterile", "all documents of this search were seen before")
-        assert isinstance(args, SubmitAnswer)
-        if args.unanswerable and self._searched:
-            return Verdict("novel", "the right answer", unit=True)
-        return self.first(agent, self._refusal(args), "that such an answer is rejected")
-
-    def _refusal(self, args: SubmitAnswer) -> Hashable:
-        return ("rejected", args.unanswerable)
+    def worth_look(self, args: Args, agent: str) -> Verdict:
+        assert isinstance(args, WebSearch)
+        new = [at for at in self.found(args.query) if not self.knows(agent, ("document", at))]
+        if new:
+            return Verdict("novel", f"{len(new)} documents that the agent has not seen")
+        return Verdict("sterile", "all documents of this search were seen before")
 
 
 def _words(text: str) -> list[str]:

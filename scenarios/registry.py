@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from guards.errors import UserError
+from scenarios.annotated_args import AnnotatedArgs
 from scenarios.base import Scenario, Size
 from scenarios.poll_progress import PollProgress
 from scenarios.poll_queued import PollQueued
@@ -10,7 +11,14 @@ from scenarios.refill_healthy import RefillHealthy
 from scenarios.refill_oversized import RefillOversized
 from scenarios.search_mirage import SearchMirage
 
-SCENARIOS: tuple[type[Scenario], ...] = (SearchMirage, PollProgress, PollQueued, RefillOversized, RefillHealthy)
+SCENARIOS: tuple[type[Scenario], ...] = (
+    SearchMirage,
+    AnnotatedArgs,
+    PollProgress,
+    PollQueued,
+    RefillOversized,
+    RefillHealthy,
+)
 
 
 def names() -> tuple[str, ...]:
