@@ -5,10 +5,11 @@ Metrics (a rate unless said otherwise; what no observation could show has no row
     every arm   solved, overflowed
     off         provoked, provoked_calls, provoked_refill (n: episodes), self_recovered (n: provoked; its first loop);
                 onset_calls, onset_attempts: medians of the index of the onset
+    other arms  twin_provoked (n: pairs)
     by guard    {trip,nudge}_{acted,early,primed,missed} (n: pairs provoked for the guard); medians of those that acted:
                 {trip,nudge}_{index,delay,delay_turns,delay_tokens,delay_output_tokens,delay_seconds}; of refusals:
                 trip_attempts_before, trip_summary_calls_before
-    guards      for the arm and by guard; n: asked calls of the class, useful = novel + needed:
+    guards      for the arm and by guard that does such a thing; n: asked calls of the class, useful = novel + needed:
                 {denied,nudged}_{useful,novel,needed,requested,sterile_in_loop,sterile_elsewhere}; n: attempts:
                 refused_{productive,futile_in_loop,futile_elsewhere}; n: episodes of a quiet scenario:
                 quiet_false_positive, quiet_nudged_useful
@@ -30,7 +31,7 @@ from results.false_positives import Count, false_positives, harm, nudged, stoppe
 from results.loops import first_loop
 from results.pairs import OFF, SAMPLER_ARMS, Cell, Pair, Study
 from results.savings import MEASURES, savings
-from results.trips import First, What, expected, first, mounted, provoking_loop
+from results.trips import First, What, expected, first, kind_of, mounted, provoking_loop
 
 _CALLS = {
     "useful": ("novel", "needed"),
@@ -82,6 +83,8 @@ def _arm(study: Study, cell: Cell, arm: str) -> Iterator[Figure]:
     if arm == OFF:
         yield from _provoked(study, cell)
         return
+    provoked = [(pair.trajectory, first_loop(pair.off) is not None) for pair in pairs]
+    yield "", "", "twin_provoked", estimate.rate(setting, provoked)
     guards = mounted(episodes)
     for guard, plane in guards:
         for what in _WHATS:
@@ -144,11 +147,21 @@ def _by_class(
     name, plane = ("", "") if guard is None else (guard[0], guard[1] or "")
     denied = [(episode.trajectory, stopped(episode, off, guard)) for episode, off in twins]
     noticed = [(episode.trajectory, nudged(episode, off, guard)) for episode, off in twins]
-    for verb, found, kinds in (("denied", denied, _CALLS), ("refused", denied, _ATTEMPTS), ("nudged", noticed, _CALLS)):
-        for metric, classes in kinds.items():
+    may_nudge = guard is None or expected(guard[0], "nudge", [episode for episode, _ in twins])
+    verbs = (
+        ("denied", denied, _CALLS, guard is None or (kind_of(name) == "calls" and expected(name, "trip", ()))),
+        ("refused", denied, _ATTEMPTS, guard is None or kind_of(name) == "refill"),
+        ("nudged", noticed, _CALLS, may_nudge),
+    )
+    for verb, found, kinds, possible in verbs:
+        for metric, classes in kinds.items() if possible else ():
             yield name, plane, f"{verb}_{metric}", _class_rate(cell, found, classes)
-    if cell.quiet:
-        for metric, found in (("quiet_false_positive", denied), ("quiet_nudged_useful", noticed)):
+    quiet = (
+        ("quiet_false_positive", denied, guard is None or expected(name, "trip", ())),
+        ("quiet_nudged_useful", noticed, may_nudge),
+    )
+    for metric, found, possible in quiet if cell.quiet else ():
+        if possible:
             hits = [(trajectory, false_positives(counts) > 0) for trajectory, counts in found]
             yield name, plane, metric, estimate.rate(cell.setting, hits)
 
@@ -183,5 +196,6 @@ def _saved(cell: Cell, pairs: Sequence[Pair]) -> Iterator[Figure]:
             yield "", "", f"{name}_{measure}", estimate.median(cell.setting, differences)
         shares = [(trajectory, saved[measure].share) for trajectory, saved in provoked]
         yield "", "", f"saved_{measure}_share", estimate.median(cell.setting, shares)
-        spent = [(trajectory, saved[measure].after_onset) for trajectory, saved in provoked]
+        both = [(trajectory, saved[measure]) for trajectory, saved in provoked]
+        spent = [(trajectory, one.after_onset if one.difference is not None else None) for trajectory, one in both]
         yield "", "", f"off_after_onset_{measure}_total", estimate.total(spent)

@@ -79,7 +79,8 @@ def write_parquet(table: pd.DataFrame, path: Path) -> None:
 
 
 _CALL_COLUMNS = (
-    "episode agent index id step tool args primed class why unit executed denied_by error nudged_by".split()
+    *("episode", "agent", "index", "id", "step", "tool", "args", "primed"),
+    *("class", "why", "unit", "executed", "denied_by", "error", "nudged_by"),
 )
 
 
