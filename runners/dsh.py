@@ -27,7 +27,7 @@ from runners.gateway.house import House, HouseGone
 from runners.gateway.sampler import Sampler
 from runners.harness.assemble import Inconsistent, assemble
 from runners.harness.attest import INSTRUMENTED, SCAFFOLD, Failure, check, reason
-from runners.harness.composition import PROFILE, Addresses, Composition, compose
+from runners.harness.composition import PROFILE, Addresses, Composer, Composition, compose
 from runners.harness.control import Control, Horizon, RecordedWorld
 from runners.harness.eventlog import EventLog, EventLogBroken, Line
 from runners.harness.layout import Layout, Scratch
@@ -87,15 +87,17 @@ class DshRunner:
         kept: Path | None = None,
         wall_seconds: float = WALL_SECONDS,
         command: Sequence[str] | None = None,
+        composer: Composer = compose,
     ) -> None:
         """`kept` is where the event log and stderr of failed episodes go; None keeps none. `command` None is the
-        bundled runtime."""
+        bundled runtime; `composer` says what is mounted."""
         self._house = house
         self._stack = stack
         self._scratch = scratch
         self._kept = kept
         self._wall_seconds = wall_seconds
         self._command = tuple(command) if command is not None else runtime_command()
+        self._composer = composer
         self._lock = threading.Lock()
         self._live: dict[str, tuple[Control, Runtime]] = {}
         self._flown: dict[str, list[Failure]] = {}
@@ -137,7 +139,7 @@ class _Play:
         self._window = needs.window or min(DEFAULT_WINDOW, runner._house.cast.window)
         base = runner._house.address(self._key)
         at = Addresses(event_log=str(layout.log), control=f"{base}/control", mcp=f"{base}/mcp")
-        self._composition: Composition = compose(spec.arm, runner._stack, needs, self._window, at)
+        self._composition: Composition = runner._composer(spec.arm, runner._stack, needs, self._window, at)
         engines = {each.plane for each in self._composition.expected if each.guard == BREAKER}
         self._planes = tuple(sorted(engines)) or ("host",)
 
@@ -296,14 +298,13 @@ class _Play:
 
     def _blame(self, failed: RuntimeFailed) -> Failure:
         """The guard that a failure of the runtime speaks of; the scaffold where it names none."""
+        self._log.update()
+        imports = {line["package"]: line["error"] for line in self._log.lines if line["ev"] == "import"}
         said = f"{failed.cause}\n" + "\n".join(failed.stderr)
         for row in self._composition.expected:
             if row.guard is not None and (row.package in said or f"{row.row}" in said):
-                return Failure(
-                    row.guard,
-                    row.plane,
-                    f"{failed.when}: {failed.cause} ({reason(row.row, row.package, failed.stderr)})",
-                )
+                why = imports.get(row.package) or reason(row.row, row.package, failed.stderr)
+                return Failure(row.guard, row.plane, f"{failed.when}: {failed.cause}" + (f" ({why})" if why else ""))
         last = failed.stderr[-1].strip()[:300] if failed.stderr else "nothing on stderr"
         return Failure("runtime", None, f"{failed.when}: {failed.cause} ({last})")
 

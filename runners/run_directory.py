@@ -87,6 +87,7 @@ class RunDirectory:
 
     def write_proof(self, trace: Trace) -> None:
         """The trace of a guard's proof; no part of the run's results."""
+        (self.path / "proof").mkdir(exist_ok=True)
         write_trace(self.path / "proof" / f"{trace.header.episode}.trace.jsonl.zst", trace)
 
     def write_json(self, name: str, data: Any) -> None:

@@ -71,7 +71,7 @@ def _wrong(row: Expected, rows: Mapping[str, Mapping[str, Any]], stderr: Sequenc
         return f"row {row.row!r} is disabled"
     if found["state"] == "active":
         return None
-    return f"row {row.row!r} is {found['state']}: {reason(row.row, row.package, stderr)}"
+    return f"row {row.row!r} is {found['state']}: {reason(row.row, row.package, stderr) or 'no reason was given'}"
 
 
 def reason(row: str, package: str, stderr: Sequence[str]) -> str:
@@ -79,7 +79,7 @@ def reason(row: str, package: str, stderr: Sequence[str]) -> str:
     for at, line in enumerate(stderr):
         if row in line or package in line:
             return " ".join(part.strip() for part in stderr[at : at + 3])[:400]
-    return stderr[-1].strip()[:400] if stderr else "the runtime gave no reason"
+    return stderr[-1].strip()[:400] if stderr else ""
 
 
 def _text(value: Any) -> str:

@@ -9,7 +9,7 @@ rows are replaced by disabling one and inserting another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,12 +62,15 @@ class Addresses:
     mcp: str
 
 
+Composer = Callable[[Arm, Stack, Needs, int, Addresses], Composition]
+
+
 def compose(arm: Arm, stack: Stack, needs: Needs, window: int, at: Addresses) -> Composition:
     """The composition of an arm. `window` is the context window in tokens. Raises UserError for a bad plugin folder."""
-    return _Composer(arm, stack, needs, at).compose(window)
+    return _Composing(arm, stack, needs, at).compose(window)
 
 
-class _Composer:
+class _Composing:
     def __init__(self, arm: Arm, stack: Stack, needs: Needs, at: Addresses) -> None:
         self._arm = arm
         self._entries = {entry.name: entry for entry in stack.guards}
@@ -77,12 +80,15 @@ class _Composer:
         self._expected: list[Expected] = []
 
     def compose(self, window: int) -> Composition:
-        host = [self._recorder("host")]
+        recorder = self._recorder("host")
+        host = [recorder]
         host += [self._guard(mount) for mount in self._of("host")]
         host += self._engine("host")
         preset = [self._recorder("agent")]
         preset += [self._guard(mount) for mount in self._of("agent")]
         preset += [_isolated(row) for row in self._engine("agent")]
+        own = {each.package for each in self._expected if each.plane == "agent" and each.guard is not None}
+        recorder["config"]["probe"] = sorted(own & self._packages.keys())
         joiner = self._package(plugin_folder("preset-joiner"))
         rows = [
             *self._profile(window),

@@ -7,7 +7,7 @@
  * live: the host's rows, the preset's rows, and the preset that the agent has joined.
  *
  * Lines: {ev: "event", agent, seq, type, data, surfaceOp}, {ev: "agent", agent, parent}, {ev: "mark", agent, plane,
- * turn, step}, {ev: "meter", agent, at, tokens}, {ev: "control", agent, turn, step, go, why}, {ev: "up", plane, pid}.
+ * turn, step}, {ev: "import", package, error}, {ev: "meter", agent, at, tokens}, {ev: "control", agent, turn, step, go, why}, {ev: "up", plane, pid}.
  * `ms` is milliseconds of the process's monotonic clock.
  */
 import { appendFileSync } from 'node:fs'
@@ -23,7 +23,7 @@ const attested = new WeakSet()
 /** Their content stands in other events. */
 const REPEATED = new Set(['agent/inbox/spliced', 'session/title', 'session-log-deepseek/delivery-accepted'])
 
-export function apply(ctx, { eventLog, control, plane }) {
+export function apply(ctx, { eventLog, control, plane, probe = [] }) {
   const write = (line) => appendFileSync(eventLog, JSON.stringify({ ...line, ms: performance.now() }) + '\n')
   write({ ev: 'up', plane, pid: process.pid })
   ctx.on('agent/pre-step', async ({ agent, turn, step, signal }, next) => {
@@ -32,6 +32,10 @@ export function apply(ctx, { eventLog, control, plane }) {
     return decision.go ? next() : { kind: 'reject' }
   }, { prepend: true })
   if (plane !== 'host') return
+  // A preset says only that a row of it never started; why is told by importing the package from here.
+  for (const name of probe) {
+    import(name).catch((error) => write({ ev: 'import', package: name, error: `failed to import: ${error.message}` }))
+  }
   ctx.on('agent/created', ({ agent }) => {
     const parent = ctx.agents.roots().includes(agent) ? null : (agent.parent?.id ?? agent.session.header?.parentSessionId ?? '')
     write({ ev: 'agent', agent: agent.id, parent })
