@@ -1,7 +1,6 @@
-"""Replay: the expected decisions, the two rules of an open loop, agents, and a whole stack."""
+"""Replay: the two rules of an open loop, agents, and a whole stack."""
 
 import itertools
-import json
 from pathlib import Path
 
 import pytest
@@ -38,18 +37,6 @@ def repeated(count, *, agent="root", first=1, text="same", denied=(), error=Fals
             Result(f"c{number}", blocks(shown), error or stopped is not None, stopped, agent=agent),
         ]
     return events
-
-
-@pytest.mark.parametrize("path", sorted(TRACES.glob("*.trace.jsonl")), ids=lambda path: path.name.partition(".")[0])
-def test_expected_decisions(path):
-    trace = read_trace(path)
-    rows = json.loads((TRACES / "expected.json").read_text(encoding="utf-8"))[trace.header.episode]
-    assert rows
-    for row in rows:
-        found = [each.row() for each in replay(trace, registry.build(row["guard"], settings=row["config"]))]
-        assert len(found) == len(row["decisions"])
-        for mine, wanted in zip(found, row["decisions"], strict=True):
-            assert {key: mine[key] for key in wanted} == wanted
 
 
 def test_a_row_has_these_keys_in_this_order():
@@ -141,7 +128,8 @@ def test_ids_may_be_used_again():
 
 
 def test_a_result_of_no_call_is_ignored():
-    events = repeated(1) + [Result("c1", blocks("other")), Result("zz", blocks("other"))] + repeated(1, first=2)
+    strays = [Result("c1", blocks("other")), Result("zz", blocks("other"))]
+    events = [*repeated(1), *strays, *repeated(1, first=2)]
     assert decided(events, softThreshold=2) == [("nudge", "c2", 2)]
     assert len(link(events).warnings) == 2
 
@@ -184,10 +172,8 @@ def test_compactions():
 
 def test_a_refusal_has_no_call_and_the_index_of_the_attempt():
     trace = Trace(Header("e"), tuple(attempts("committed", "manual nothing", "committed")))
-    (row,) = (
-        each.row()
-        for each in replay(trace, registry.build("compaction-breaker", None, {"maxConsecutiveRapidRefills": 1}))
-    )
+    settings = {"maxConsecutiveRapidRefills": 1, "toolTurnThreshold": 3}
+    (row,) = (each.row() for each in replay(trace, registry.build("compaction-breaker", None, settings)))
     wanted = {"action": "refuse", "kind": "rapid-refill", "call": None, "index": 3, "count": 0, "limit": 1}
     assert {key: row[key] for key in wanted} == wanted
 
