@@ -11,7 +11,7 @@ from results.summary import Row
 if TYPE_CHECKING:
     from rich.table import Table
 
-COLUMNS = ("arm", "n", "provoked", "first trip (median index)", "false positives", "calls saved")
+COLUMNS = ("arm", "n (unique)", "provoked", "first trip (median index)", "false positives", "calls saved")
 
 
 _CAPTION = (
@@ -31,7 +31,8 @@ def brief(study: Study, figures: Figures, cell: Cell) -> list[tuple[str, ...]]:
     """
     rows: list[tuple[str, ...]] = []
     for arm in study.arms(cell):
-        n = str(len(study.observed(cell, arm)))
+        observed = study.observed(cell, arm)
+        n = f"{len(observed)} ({len({episode.trajectory for episode in observed})})"
         provoked = _counted(figures, cell, arm, "provoked" if arm == OFF else "twin_provoked")
         told = (
             ("", "", "")
@@ -50,7 +51,7 @@ def table(study: Study, rows: list[Row]) -> Table:
     figures, names = Figures(rows), Names(study)
     found = Table(caption=_CAPTION, caption_justify="left")
     for column in ("scenario", *COLUMNS):
-        found.add_column(column, justify="right" if column == "n" else "left", overflow="fold")
+        found.add_column(column, justify="right" if column.startswith("n ") else "left", overflow="fold")
     for setting in study.settings:
         found.add_section()
         found.add_row(Text(names.setting(setting), style="bold"))

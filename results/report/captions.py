@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+READING = """
+Figures are never pooled over models, decode modes, samplers or scenarios. A rate stands with its n and, in brackets,
+the share and its 95% interval. "unique" is how many different trajectories a row rests on.
+"""
+
 BRIEF = """
 One row a scenario and arm. First trip: by guard and plane, the median number of the call (compaction-breaker: of the
 compaction attempt) and in how many provoked pairs it acted. False positives: novel or needed calls that were denied.
@@ -53,3 +58,67 @@ Completed: the task was solved. Changed: a novel or needed call among the next 3
 Zombie: every later call denied, up to the horizon. Evaded: later sterile calls ran. Overflowed: the context no longer
 fitted.
 """
+
+TOKENS = """
+Completion tokens that the model decoded for this run, and those taken from the tape because the prompt had been met
+before.
+"""
+
+CURVES = """
+The first figure shows each pair that was tripped or nudged; the second the cumulative incidence of the first trip by
+any guard of the arm, with leaving the loop by itself and the end of the task as competing events and the horizon as
+censoring (Aalen and Johansen 1978).
+"""
+
+ACTOR = """
+A scripted model, not a real one. It shows that the path works and when guards trip by the rules; it says nothing
+about models.
+"""
+
+FAILED = """
+These episodes are no outcome: they are in no figure, and were neither counted as misses nor as failures of the model.
+"""
+
+CHECKS = """
+What did not hold in this run, and what it touches:
+"""
+
+NO_CHECKS = """
+Every guarded episode has its twin, equal first prompts and an equal history up to the first intervention.
+"""
+
+METHOD = (
+    """
+Labels: a judge that knows the state of the task and no guard calls each asked call novel, needed, requested or
+sterile, denied calls too, after the episode.
+""",
+    """
+Loops: 3 or more sterile calls in a row of one agent that the model chose; for refills, 3 or more compaction attempts
+with no unit of the task completed between them. Whether an episode was provoked, and where its loop began, is read
+from its `off` twin: the same scenario, size, model, decoding, seed and horizon, whose history is equal up to the
+first intervention.
+""",
+    """
+Delay: asked calls (attempts) from the twin's onset to the first denial, refusal or nudge, from the last primed call
+where a history was primed. Early: before the onset. Missed: never, up to the horizon.
+""",
+    """
+False positive: a denied novel or needed call, or a refused compaction though a unit of the task was completed since
+the attempt before. Denied requested calls and true trips in quiet scenarios (sterile calls at or after the twin's
+onset) are counted apart.
+""",
+    """
+Saved: what `off` spent minus what the guarded episode spent, both up to the same horizon; model seconds are those
+stored with the tape.
+""",
+    """
+Intervals: Wilson's 95% score interval for episodes and pairs; for calls the same at Kish's effective sample size with
+calls of an episode taken as fully dependent; order statistics for medians, none below 6. At a single true rate near 0
+or 1 Wilson's interval can cover less than 95%; over all rates its mean coverage is 95% or more. At temperature 0
+equal trajectories count once.
+""",
+    """
+Model tokens are read plus written tokens of the agent's model responses. Tokens of summaries are in them only where
+the run recorded them; their model seconds always are.
+""",
+)

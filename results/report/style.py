@@ -67,9 +67,9 @@ def canvas(
 ) -> tuple[Figure, list[list[Axes]]]:
     """A figure `height` inches high with a grid of axes of these relative sizes; no state of pyplot is touched."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+    figure = Figure(figsize=(WIDTH, height), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     ratios = {"width_ratios": list(widths), "height_ratios": list(heights)}
     axes = figure.subplots(len(heights), len(widths), squeeze=False, gridspec_kw=ratios)
     return figure, [list(row) for row in axes]
@@ -91,6 +91,7 @@ def rows(axes: Axes, labels: Sequence[tuple[str, str]], *, named: bool = True) -
     axes.set_ylim(heights[-1] + 0.7 if heights else 1, -0.7)
     axes.set_yticks(heights, [name for _, name in labels] if named else [""] * len(labels))
     axes.tick_params(axis="y", length=0)
+    axes.patch.set_visible(False)
     axes.spines["left"].set_visible(False)
     for place, (group, _) in zip(heights, labels, strict=True):
         if place - 1 not in heights:
@@ -133,7 +134,7 @@ def height(labels: Sequence[tuple[str, str]], above: float) -> float:
 
 
 def legend(axes: Axes, columns: int) -> None:
-    """A legend over the axes, at their left edge. One of several columns may be wider than the axes, and moves nothing."""
+    """A legend over the axes, at their left edge; one of several columns may be wider than they are."""
     axes.legend(
         loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.1, handletextpad=0.2, columnspacing=1.2
     ).set_in_layout(columns == 1)
