@@ -102,6 +102,14 @@ class World(ABC):
     def compacted(self, agent: str) -> None:  # noqa: B027
         """The agent's context was replaced by a summary. Changes no later result."""
 
+    def observe(self, changed: Mapping[str, str | None]) -> None:  # noqa: B027
+        """The scenario's files in the workspace, those that are not as they were last known: text by path."""
+
+    def settled(self, tool: str, args: Any, text: str) -> Mapping[str, str]:
+        """A call of the harness's own tools was executed and gave this text. The texts by path that are now to be
+        written into the workspace: files that move by themselves."""
+        return {}
+
     @abstractmethod
     def run(self, args: Args, agent: str) -> Outcome:
         """Executes a valid call of an open task."""
@@ -145,6 +153,8 @@ class Scenario(ABC):
     summary: ClassVar[str]
     calls: ClassVar[tuple[type[Args], ...]]
     """The arguments of each tool, in the order in which the tools are offered."""
+    stand_ins: ClassVar[tuple[type[Args], ...]] = ()
+    """The arguments of the harness's own tools that the task needs, for where there is no harness."""
 
     def __init__(self, seed: int = 0, size: Size = "default") -> None:
         if seed < 0:
@@ -157,7 +167,13 @@ class Scenario(ABC):
 
     @property
     def tools(self) -> tuple[Tool, ...]:
+        """What the world serves."""
         return tuple(each.described() for each in self.calls)
+
+    @property
+    def native_tools(self) -> tuple[Tool, ...]:
+        """What the world answers to where there is no harness: `tools` and what stands in for the harness's own."""
+        return tuple(each.described() for each in (*self.calls, *self.stand_ins))
 
     @property
     def needs(self) -> Needs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from results.trace import Call, Compaction, Label, Result, Trace
+from results.trace import Call, Compaction, End, Label, Result, Trace
 from scenarios.base import Scenario
 
 MCP_PREFIX = "mcp__tools__"
@@ -20,6 +20,8 @@ def judge(scenario: Scenario, trace: Trace) -> tuple[tuple[Label, ...], bool]:
     denied = _denied(trace)
     labels: list[Label] = []
     for at, event in enumerate(trace.events):
+        if isinstance(event, Call | End) and "workspace" in event.extra:
+            world.observe(event.extra["workspace"]["changed"])
         if isinstance(event, Call):
             tool = event.tool.removeprefix(MCP_PREFIX)
             verdict = world.judge(event.agent, tool, event.args)

@@ -9,6 +9,7 @@ from scenarios.poll_progress import PollProgress
 from scenarios.poll_queued import PollQueued
 from scenarios.refill_healthy import RefillHealthy
 from scenarios.refill_oversized import RefillOversized
+from scenarios.reread_after_edit import RereadAfterEdit
 from scenarios.search_mirage import SearchMirage
 
 SCENARIOS: tuple[type[Scenario], ...] = (
@@ -16,6 +17,7 @@ SCENARIOS: tuple[type[Scenario], ...] = (
     AnnotatedArgs,
     PollProgress,
     PollQueued,
+    RereadAfterEdit,
     RefillOversized,
     RefillHealthy,
 )

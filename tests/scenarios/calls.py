@@ -74,7 +74,7 @@ def walk(task: Scenario, random: Random, length: int) -> Iterator[Asked | str]:
     courses = [task.honest(), task.looping()]
     scripted = [event for course in courses if course is not None for event in play(task, course).events]
     good = [(event.tool, event.args) for event in scripted if isinstance(event, Call)]
-    tools = [*(tool.name for tool in task.tools), "no_such_tool"]
+    tools = [*(tool.name for tool in task.native_tools), "no_such_tool"]
     for _ in range(length):
         agent = random.choice(("root", "root", "child"))
         kind = random.randrange(10)

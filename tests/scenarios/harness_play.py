@@ -7,21 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenarios.base import Outcome, Scenario, World
-from scenarios.course import Course
+from scenarios.course import Asked, Course
 from tests.harness.driver import Run, model_rows, run_tree
 from tests.harness.server import Answer, Request, ScriptedServer, reply, say, use
 from tests.scenarios.serving import served
 
-OTHER_TOOLS = ("persistent-bash", "tool-fs", "tool-working-directory", "mcp-resources")
+OTHER_TOOLS = ("tool-working-directory", "mcp-resources")
+FILE_TOOLS = ("read", "write", "edit")
 
 
 @dataclass(frozen=True)
 class Played:
-    """The run, the world after it, and the requests as they came."""
+    """The run, the world after it, the requests as they came, and each call with what the model was shown for it."""
 
     run: Run
     world: World
     requests: list[Request]
+    calls: list[tuple[Asked, Outcome]]
 
     def commits(self) -> list[tuple[int, int | None]]:
         """Each committed compaction: tool turns so far, and tool turns since the one before (None: the first)."""
@@ -41,7 +43,12 @@ class Played:
 def play_in_harness(task: Scenario, course: Course, folder: Path, *, steps: int = 100) -> Played:
     """At most `steps` steps of the course; then the actor ends its turn."""
     needs, world = task.needs, task.world()
-    asked = iter(range(steps))
+    own = needs.harness_tools
+    asked, calls, last = iter(range(steps)), list[tuple[Asked, Outcome]](), list[Asked]()
+    workspace = folder / "workspace"
+    for path, text in task.files.items():
+        (workspace / path).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / path).write_text(text)
 
     def script(request: Request) -> Answer:
         if request.compacting:
@@ -49,15 +56,21 @@ def play_in_harness(task: Scenario, course: Course, folder: Path, *, steps: int 
         step = next(asked, None)
         if step is None:
             return reply(say("That is all."))
-        turn = course.turn(step, tuple(_results(request)))
-        calls = [use(f"c{step}-{at}", f"mcp__tools__{tool}", **args) for at, (tool, args) in enumerate(turn.calls)]
-        return reply(*([say(turn.text)] if turn.text else []), *calls)
+        results = tuple(_results(request))
+        calls.extend(zip(last, results, strict=True))
+        turn = course.turn(step, results)
+        last[:] = turn.calls
+        named = [(tool if tool in own else f"mcp__tools__{tool}", args) for tool, args in turn.calls]
+        uses = [use(f"c{step}-{at}", tool, **args) for at, (tool, args) in enumerate(named)]
+        return reply(*([say(turn.text)] if turn.text else []), *uses)
 
     with served(task, world) as url, ScriptedServer(script) as server:
         config = {"serverName": "tools", "transport": "streamable-http", "url": url, "failOnStartupError": True}
         rows = [
             *model_rows(window=needs.window or 60_000, reply_tokens=needs.reply_tokens),
             *({"id": each, "disabled": True} for each in OTHER_TOOLS),
+            {"id": "persistent-bash", "disabled": True} if "bash" not in own else {"id": "persistent-bash"},
+            {"id": "tool-fs", "config": {"readImage": False} | {each: each in own for each in FILE_TOOLS}},
             {"insert": [{"id": "world", "name": "@deepseek-ai/dsh-mcp-client", "config": config}]},
         ]
         if needs.engine is not None:
@@ -66,12 +79,12 @@ def play_in_harness(task: Scenario, course: Course, folder: Path, *, steps: int 
             server.url,
             task.prompt,
             profile="sdk-minimal",
-            workspace=folder / "workspace",
+            workspace=workspace,
             home=folder / "home",
             rows=rows,
             timeout=120,
         )
-    return Played(run, world, server.requests)
+    return Played(run, world, server.requests, calls)
 
 
 def _results(request: Request) -> Iterator[Outcome]:

@@ -125,7 +125,7 @@ def test_judging_changes_nothing(kind: type[Scenario]):
 def test_hostile_arguments_are_an_error_and_change_nothing(kind: type[Scenario], value: str):
     task = kind()
     world, fresh = task.world(), task.world()
-    for tool in (*(each.name for each in task.tools), "no_such_tool", "", "\ud800\x00", "x" * 10_000_000):
+    for tool in (*(each.name for each in task.native_tools), "no_such_tool", "", "\ud800\x00", "x" * 10_000_000):
         first = world.judge("root", tool, HOSTILE[value])
         outcome = world.call(tool, HOSTILE[value])
         assert outcome.error
@@ -142,7 +142,7 @@ def test_hostile_arguments_are_an_error_and_change_nothing(kind: type[Scenario],
 def test_a_hostile_value_in_any_argument_is_answered(kind: type[Scenario], value: str):
     task = kind()
     refused = 0
-    for tool in task.tools:
+    for tool in task.native_tools:
         good: dict[str, Any] = {"string": "x", "integer": 1, "boolean": False}
         properties = tool.parameters["properties"]
         for name in properties:
@@ -158,10 +158,11 @@ def test_a_hostile_value_in_any_argument_is_answered(kind: type[Scenario], value
 @ALL
 def test_paths_lead_nowhere(kind: type[Scenario]):
     task = kind()
-    for tool in task.tools:
-        if "path" in tool.parameters["properties"]:
+    for tool in task.native_tools:
+        for name in {"path", "file_path"} & set(tool.parameters["properties"]):
             for path in PATHS:
-                assert task.world().call(tool.name, {"path": path}).error
+                args = {name: path} | dict.fromkeys(set(tool.parameters["required"]) - {name}, "x")
+                assert task.world().call(tool.name, args).error
 
 
 def test_worlds_are_equal_in_other_processes():
