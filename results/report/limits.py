@@ -31,8 +31,8 @@ def not_provoked(study: Study, figures: Figures, names: Names, setting: Setting)
             )
         elif provoked.count < provoked.n:
             found.append(
-                f"{names.cell(cell)}: provoked in {provoked.count} of {provoked.n} `off` episodes; figures of detection "
-                "rest on these alone."
+                f"{names.cell(cell)}: provoked in {provoked.count} of {provoked.n} `off` episodes; figures of "
+                "detection rest on these alone."
             )
     return found
 
