@@ -37,8 +37,9 @@ class Layout:
 class Scratch:
     """The temporary folder that the episodes of a run live in. Removed when the run ends, however it does."""
 
-    def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="tripbench-")).resolve()
+    def __init__(self, parent: Path | None = None) -> None:
+        """`parent` None is the system's temporary folder."""
+        self.root = Path(tempfile.mkdtemp(prefix="tripbench-", dir=parent)).resolve()
 
     def layout(self, episode: str) -> Layout:
         """A fresh place for an episode. Raises UserError where the system's temporary folder has too long a path."""

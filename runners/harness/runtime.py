@@ -27,6 +27,7 @@ MARK = "TRIPBENCH_PROCESS"
 # The runtime leads a session of its own: a terminal's Ctrl-C must reach tripbench alone.
 _LEAD = "import os, sys; os.setsid(); os.execv(sys.argv[1], sys.argv[1:])"
 _END_SECONDS = 10.0
+_CLIENTS_OWN = ("stdin close failed:", "shutdown request failed:")
 
 
 class _Nothing(BaseModel):
@@ -98,21 +99,26 @@ class Runtime:
             raise RuntimeFailed("prompt", _first_line(error), self.stderr()) from error
 
     def stderr(self) -> tuple[str, ...]:
-        """The last lines that the process wrote there."""
-        return tuple(self._client._stderr_lines)
+        """The last lines that the process wrote there, without the client's own about its end."""
+        return tuple(line for line in self._client._stderr_lines if not line.startswith(_CLIENTS_OWN))
 
     def end(self, *, kill: bool = False) -> None:
         """Ends the process and all that carry its mark; `kill` leaves out the polite part. May be called from any
         thread, and more than once."""
         with self._lock:
             self._ended = True
-            started = self._client._proc is not None
-        if started and kill:
+            process = self._client._proc
+        if process is None:
+            return
+        if kill:
             kill_marked(self._mark)
         with contextlib.suppress(Exception):
             self._client.close()
-        if started:
-            kill_marked(self._mark)
+        kill_marked(self._mark)
+        # The client leaves its ends of the pipes to the garbage collector.
+        for stream in (process.stdin, process.stdout, process.stderr):
+            with contextlib.suppress(OSError):
+                stream.close()
 
 
 def kill_marked(mark: str) -> None:

@@ -61,7 +61,9 @@ def spec(
     )
 
 
-def play(made: Scenario | str, arm: str, actor: str, *, stack: Stack | None = None, horizon: int | None = None) -> Trace:
+def play(
+    made: Scenario | str, arm: str, actor: str, *, stack: Stack | None = None, horizon: int | None = None
+) -> Trace:
     """One episode in a runner of its own."""
     with staged(stack) as (runner, _, given):
         return runner.run(spec(made, arm, actor, given, horizon=horizon)).trace
