@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 CONFIDENCE = 0.95
@@ -27,6 +28,7 @@ class Step(NamedTuple):
     value: float
 
 
+@cache
 def wilson(successes: int, n: int) -> Interval | None:
     """The 95% score interval of a binomial rate; None where n is 0.
 
@@ -93,6 +95,7 @@ def median_interval(values: Iterable[float]) -> Interval | None:
     return Interval(float(ordered[rank - 1]), float(ordered[n - rank])) if rank else None
 
 
+@cache
 def mcnemar(worse: int, better: int) -> float:
     """The exact two-sided p value of McNemar's test for pairs that changed one way or the other; 1 where none changed.
 

@@ -19,11 +19,14 @@ class Figures:
     """The rows of a summary, found by what they are about."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self._found = {(r.cell, r.arm, r.guard, r.plane, r.metric): r.estimate for r in rows}
+        self._found: dict[tuple[Cell, str], dict[tuple[str, str, str], Estimate]] = {}
+        for row in rows:
+            place = self._found.setdefault((row.cell, row.arm), {})
+            place[row.guard, row.plane, row.metric] = row.estimate
 
     def get(self, cell: Cell, arm: str, metric: str, guard: str = "", plane: str = "") -> Estimate | None:
         """The figure; None where no observation could show it."""
-        return self._found.get((cell, arm, guard, plane, metric))
+        return self._found.get((cell, arm), {}).get((guard, plane, metric))
 
     def at(
         self, cell: Cell, arm: str, guard: str = "", plane: str = "", before: str = ""
@@ -33,7 +36,7 @@ class Figures:
 
     def guards(self, cell: Cell, arm: str) -> list[tuple[str, str]]:
         """(guard, plane) of the guards that figures of the arm are about, sorted."""
-        return sorted({(g, p) for (c, a, g, p, _) in self._found if (c, a) == (cell, arm) and g})
+        return sorted({(guard, plane) for guard, plane, _ in self._found.get((cell, arm), {}) if guard})
 
 
 class Names:

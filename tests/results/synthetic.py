@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from results.trace import Trace
 from results.trace_file import write_trace
@@ -33,12 +34,12 @@ SHORT = {full: short for short, full in GUARDS.items()}
 ARMED |= {f"only:{guard}@host": (f"{SHORT[guard]}@host",) for guard in ALONE}
 
 
-def run_directory(directory: Path, seed: int = 0) -> Path:
-    """Writes a run: a manifest and its traces. Two episodes are infrastructure errors."""
+def run_directory(directory: Path, made: Iterable[Trace], **manifest: Any) -> Path:
+    """Writes a run: a manifest and its traces."""
     (directory / "traces").mkdir(parents=True)
-    for trace in traces(seed):
+    for trace in made:
         write_trace(directory / "traces" / f"{trace.header.episode}.trace.jsonl.zst", trace)
-    (directory / "manifest.json").write_text(json.dumps(MANIFEST))
+    (directory / "manifest.json").write_text(json.dumps(MANIFEST | manifest))
     return directory
 
 
@@ -55,15 +56,51 @@ MANIFEST = {
 }
 
 
-def traces(seed: int = 0) -> Iterator[Trace]:
-    for sampler, seeds in SAMPLERS:
+def quick(seed: int = 0, seeds: int = 7) -> Iterator[Trace]:
+    """A run like one of the `quick` suite, in which two episodes are infrastructure errors."""
+    for sampler, every in SAMPLERS:
         for arm in ARMS:
-            for each in seeds:
+            for each in every[:seeds]:
                 for scenario in (*SCENARIOS, *REFILLS):
                     yield _model(scenario, arm, each, sampler, seed)
     for arm in ARMS:
         for each in (1, 2):
             yield _actor(arm, each)
+
+
+MARKS = (
+    *("n", "n", "e", "r", "s", "s", "s", "s", "s", "u", "s!cb@host", "s!lg@host", "e!cb@host", "n!cb@agent"),
+    *("s?lg@host", "n?rr@host", "s?lg@agent", "u!cb@host", "C", "C", "F", "M", "X@host", "X@agent"),
+    *("A:s", "A:s", "A:s", "A:u", "A:n!cb@host", "A:C", "A:X@host"),
+)
+
+
+def anything(seed: int = 0) -> Iterator[Trace]:
+    """Marks without rhyme or reason, for what a well-behaved run does not show: agents, priming, absent twins."""
+    draw = random.Random(seed)
+    for temperature in (0.0, 0.7):
+        for arm in ("off", "host", "both", "only:loop-guard@host", "dry"):
+            for scenario, expect in (("refill-healthy", "quiet"), ("search-mirage", "trip")):
+                for each in range(1, 10):
+                    if draw.random() < 0.1:
+                        continue
+                    marks = [f"p{mark}" for mark in draw.choices("nse", k=draw.choice((0, 0, 2, 3)))]
+                    marks += draw.choices(MARKS, k=draw.randint(3, 25)) if draw.random() < 0.8 else ["s"] * 5
+                    if arm in ("off", "dry"):
+                        marks = [mark for mark in marks if not set("!?X") & set(mark)] or ["n"]
+                    penalty = {"dry_multiplier": 0.8} if arm == "dry" else {}
+                    yield script(
+                        " ".join(marks),
+                        arm=arm,
+                        seed=each,
+                        scenario=scenario,
+                        expect=expect,
+                        name=f"{scenario}.{temperature}.{arm.replace(':', '-')}.{each}",
+                        end=draw.choice(["horizon", "horizon", "completed", "overflow", "max_tokens", "error"]),
+                        success=draw.choice([True, False, False, None]),
+                        priming=len([mark for mark in marks if mark[0] == "p"]) and 2,
+                        sampler={"temperature": temperature} | penalty,
+                    )
 
 
 def _model(scenario: str, arm: str, seed: int, sampler: dict[str, float], run: int) -> Trace:
