@@ -82,9 +82,9 @@ def _trips(figures: Figures, cell: Cell, arm: str) -> str:
 
 
 def _wrong(figures: Figures, cell: Cell, arm: str) -> str:
-    denied = _counted(figures, cell, arm, "denied_useful")
-    refused = figures.get(cell, arm, "refused_productive")
-    return f"{denied} calls" + (f"\n{refused.count} of {refused.n} compactions" if refused else "")
+    wrong = [(figures.get(cell, arm, "denied_useful"), "calls")]
+    wrong.append((figures.get(cell, arm, "refused_productive"), "compactions"))
+    return "\n".join(f"{value.count} of {value.n} {what}" for value, what in wrong if value) or "-"
 
 
 def _saved(figures: Figures, cell: Cell, arm: str) -> str:

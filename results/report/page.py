@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Iterator
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,14 @@ def render(name: str, title: str, found: list[Section]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"coded": _coded, "line": _line, "cell": _cell, "data": _data, "slug": _slug}
+    environment.filters |= {
+        "coded": _coded,
+        "line": _line,
+        "cell": _cell,
+        "data": _data,
+        "slug": _slug,
+        "groups": _groups,
+    }
     return environment.get_template(name).render(title=title, sections=found)
 
 
@@ -177,6 +185,13 @@ def _cell(text: str) -> str:
 def _data(svg: bytes) -> str:
     """The picture as a data URI, so that nothing outside the file is asked for and no ids of two pictures meet."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg).decode()
+
+
+def _groups(table: Table) -> list[tuple[str | None, list[tuple[str, ...]]]]:
+    """The rows of each scenario that follow each other; None and all rows where the first column is no scenario."""
+    if table.columns[0] != "scenario":
+        return [(None, list(table.rows))]
+    return [(name, list(rows)) for name, rows in groupby(table.rows, key=lambda row: row[0])]
 
 
 def _slug(text: str) -> str:

@@ -35,8 +35,7 @@ class Questions:
         for cell in self._cells:
             get = self._figures.at(cell, OFF)
             unique = len({episode.trajectory for episode in self._study.observed(cell, OFF)})
-            onset = get("onset_calls") or get("onset_attempts")
-            unit = "call" if get("onset_calls") else "attempt"
+            onsets = [("call", get("onset_calls")), ("attempt", get("onset_attempts"))]
             rows.append(
                 (
                     self._names.cell(cell),
@@ -44,7 +43,7 @@ class Questions:
                     _short_horizon(cell),
                     rate(get("provoked_calls")),
                     rate(get("provoked_refill")),
-                    f"{unit} {middle(onset)}" if onset else "-",
+                    "; ".join(f"{unit} {middle(onset)}" for unit, onset in onsets if onset) or "-",
                     rate(get("self_recovered")),
                     rate(get("solved")),
                     rate(get("overflowed")),
