@@ -84,11 +84,25 @@ def play(
     window: int = 60_000,
     without: Sequence[str] = (),
     commands: Sequence[Sequence[str]] = (),
+    bundles: Sequence[str] = (),
 ) -> Guarded:
-    """Play the prompts with the rows that `insert` gives for the path of the event log."""
+    """Play the prompts with the rows that `insert` gives for the path of the event log.
+
+    `bundles` are plugins that the profile has as `dsh plugin add` leaves them there.
+    """
     home, log, probed = folder / "home", folder / "events.jsonl", folder / "probe.jsonl"
+    modules = home / "profiles" / profile / "node_modules"
+    modules.mkdir(parents=True)
     for plugin in MOUNTED:
-        shutil.copytree(PLUGINS / plugin, home / "profiles" / profile / "node_modules" / package(plugin))
+        if plugin in bundles:
+            (modules / package(plugin)).symlink_to(PLUGINS / plugin)
+        else:
+            shutil.copytree(PLUGINS / plugin, modules / package(plugin))
+    if bundles:
+        linked = {package(plugin): f"link:{PLUGINS / plugin}" for plugin in bundles}
+        layers = {"bundles": [f"@deepseek-ai/dsh-{profile}", *linked]}
+        manifest = {"name": "profile", "private": True, "dependencies": linked, "dsh": {"profile": layers}}
+        (modules.parent / "package.json").write_text(json.dumps(manifest), encoding="utf-8")
     probe = {"id": "guard-probe", "name": str(PROBE), "config": {"log": str(probed), "commands": commands}}
     off: Rows = [{"id": name, "disabled": True} for name in without]
     rows = [*model_rows(window=window), *off, {"insert": [probe, *insert(str(log))]}]

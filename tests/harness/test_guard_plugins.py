@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from deepseek_harness.errors import JsonRpcError  # type: ignore[import-untyped]
 
-from tests.harness.driver import Rows
+from tests.harness.driver import Rows, sdk_rows
 from tests.harness.guarded import SESSION, Guarded, isolated, mount, play, preset, row
 from tests.harness.server import Answer, Request, refusal, reply, say, use
 
@@ -326,6 +326,37 @@ def test_ways_out_of_a_trip(tmp_path: Path, plane: str) -> None:
     assert of(done.events, "ev", "kind").count(("reset", "command")) == 1
     assert summaries(done) == 4
     assert set(announced(done)) == {0}
+
+
+def test_plugins_are_bundles_that_a_profile_can_add(tmp_path: Path) -> None:
+    """The folders are linked, not copied; each one's own patch mounts it."""
+    bundles = ["circuit-breaker", "loop-guard", "compaction-breaker"]
+    done = play(tmp_path, commands(*["echo same"] * 6), lambda log: [], "go", bundles=bundles)
+    assert done.run.stderr == []
+    armed = [line["from"] for line in done.logged if line["text"].startswith("armed with")]
+    assert sorted(armed) == sorted(bundles)
+    assert [error for error, _ in done.results()] == [False] * 5 + [True]
+    assert [each["source"]["summary"] for each in done.notices()] == ["bash × 4", "bash × 5"]
+
+
+@pytest.mark.parametrize("plane", PLANES)
+def test_a_subagent_counts_for_itself(tmp_path: Path, plane: str) -> None:
+    look = {"command": "echo same", "description": "Look"}
+
+    def script(request: Request) -> Answer:
+        step = sum(1 for message in request.body["messages"] if message["role"] == "assistant")
+        if request.session != SESSION:
+            return reply(use(f"k{step}", "bash", **look)) if step < 3 else reply(say("Done."))
+        if step < 2:
+            return reply(use(f"c{step}", "bash", **look))
+        if step == 2:
+            return reply(use("c2", "subagent", description="Look", prompt="Look three times."))
+        return reply(say("Done."))
+
+    breaker = logging("circuit-breaker", plane, duplicateLimit=3)
+    done = play(tmp_path, script, breaker, "go", profile="sdk", without=[row["id"] for row in sdk_rows()])
+    child = next(request.session for request in done.requests if request.session != SESSION)
+    assert of(done.events, "ev", "agent", "call", "count") == [("deny", child, "k2", 3)]
 
 
 WRONG = {

@@ -31,11 +31,12 @@ class Cores:
         self._process.communicate()
 
     def replay(self, guard: str, config: Mapping[str, Any], trace: str) -> Sequence[dict[str, Any]]:
-        """The decisions on a trace file's text, as `tripbench replay --json` prints them. Raises Refused."""
-        answer = self._ask({"guard": guard, "config": config, "trace": trace})
-        if "error" in answer:
-            raise Refused(answer["error"])
-        return answer["decisions"]
+        """The decisions on a trace file's text: the rows of `tripbench replay --json`, and `reason`. Raises Refused."""
+        return self._ask({"guard": guard, "config": config, "trace": trace})["decisions"]
+
+    def configure(self, guard: str, config: Any) -> dict[str, Any]:
+        """Every key with its value in force. Raises Refused."""
+        return self._ask({"guard": guard, "config": config})["settings"]
 
     def _ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         stdin, stdout = self._process.stdin, self._process.stdout
@@ -43,4 +44,7 @@ class Cores:
         assert stdout is not None
         stdin.write(json.dumps(question) + "\n")
         stdin.flush()
-        return json.loads(stdout.readline())
+        answer: dict[str, Any] = json.loads(stdout.readline())
+        if "error" in answer:
+            raise Refused(answer["error"])
+        return answer

@@ -2,8 +2,10 @@
  * Replays traces through the plugins' decision cores, by the rules of `tripbench replay`.
  *
  *     node replay.mjs GUARD CONFIG_JSON FILE...      prints one JSON object a decision
- *     node replay.mjs --serve                        answers each line {guard, config, trace} on stdin, `trace` being the
- *                                                    file's text, with {decisions: [...]} or {error: TEXT}
+ *     node replay.mjs --serve                        answers each line of stdin with one line, {error: TEXT} where the
+ *                                                    configuration is refused:
+ *         {guard, config, trace}, `trace` being a file's text  ->  {decisions: [...]}, each with its `reason` too
+ *         {guard, config}                                      ->  {settings: every key with its value in force}
  */
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -63,8 +65,17 @@ const STREAMS = {
   },
 }
 
+const CONFIGURE = {
+  [breaker.GUARD]: breaker.configure,
+  [loop.GUARD]: loop.configure,
+  [refill.GUARD]: (config) => {
+    const { settings, base } = refill.configure(config)
+    return { ...settings, ...base }
+  },
+}
+
 function as(action, decided) {
-  return decided === null ? null : { action, kind: decided.kind, count: decided.count, limit: decided.limit }
+  return decided === null ? null : { action, ...decided, reason: decided.reason ?? decided.text }
 }
 
 const deny = (decided) => as('deny', decided)
@@ -82,8 +93,9 @@ function* replay(text, name, config) {
     if (!decided) continue
     const call = event.type === 'result' ? event.call : event
     call.denied = decided.action === 'deny'
-    const { action, kind, count, limit } = decided
-    yield { episode, agent: event.agent, guard: name, action, kind, call: call.id ?? null, index: call.index, count, limit }
+    const { action, kind, count, limit, reason } = decided
+    const row = { episode, agent: event.agent, guard: name, action, kind, call: call.id ?? null, index: call.index, count, limit }
+    yield { row, reason }
   }
 }
 
@@ -117,7 +129,8 @@ function streams(raw) {
 
 function answer({ guard, config, trace }) {
   try {
-    return { decisions: [...replay(trace, guard, config)] }
+    if (trace === undefined) return { settings: CONFIGURE[guard](config) }
+    return { decisions: Array.from(replay(trace, guard, config), ({ row, reason }) => ({ ...row, reason })) }
   } catch (error) {
     return { error: error.message }
   }
@@ -130,6 +143,6 @@ if (first === '--serve') {
   }
 } else {
   for (const file of files) {
-    for (const decision of replay(readFileSync(file, 'utf8'), first, JSON.parse(config))) console.log(JSON.stringify(decision))
+    for (const { row } of replay(readFileSync(file, 'utf8'), first, JSON.parse(config))) console.log(JSON.stringify(row))
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,13 @@ def test_command_line_prints_one_decision_a_line():
         '{"episode":"identical-search-30","agent":"root","guard":"loop-guard","action":"deny","kind":"identical-result",'
         '"call":"c30","index":30,"count":29,"limit":29}\n'
     )
+
+
+def test_live_values():
+    suite = Path(__file__).with_name("live.test.mjs")
+    done = subprocess.run([str(NODE), "--test", str(suite)], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^. pass 15$", done.stdout, re.MULTILINE), done.stdout
 
 
 @pytest.mark.parametrize("name", ["keys.js", "settings.js", "events.js"])
