@@ -64,8 +64,8 @@ def _size(study: Study, figures: Figures, names: Names, setting: Setting) -> Ite
     if interval is not None:
         medians = f" Below {SMALL} pairs a median has no interval." if min(counts) < SMALL else ""
         yield (
-            f"The smallest cell has {min(counts)} `off` episodes: what was seen in none of them may still "
-            f"happen in up to {percent(interval.high)}.{medians}"
+            f"n is {min(counts)} in the smallest `off` cell: what was seen in none of {min(counts)} may still happen "
+            f"in up to {percent(interval.high)}.{medians}"
         )
     yield (
         "Intervals are about other seeds of the same tasks at the same size and horizon, not about other tasks, models "

@@ -79,7 +79,7 @@ def render(name: str, title: str, found: list[Section]) -> str:
 
 
 def _intro(study: Study) -> tuple[str, ...]:
-    counted = f"{len(study.episodes)} episodes"
+    counted = "1 episode" if len(study.episodes) == 1 else f"{len(study.episodes)} episodes"
     failed = f", {len(study.failed)} of them infrastructure errors, which are in no figure" if study.failed else ""
     return (
         f"{counted}{failed}. Every number below is taken from the traces of this run; `summary.csv` holds them all, "
@@ -89,7 +89,10 @@ def _intro(study: Study) -> tuple[str, ...]:
 
 
 def _provenance(study: Study, names: Names, manifest: dict[str, Any]) -> Iterator[Table]:
-    rows = [(key, _told(manifest[key])) for key in SHOWN if manifest.get(key) not in (None, "", [], {})]
+    rows = []
+    for key in (key for key in SHOWN if manifest.get(key) not in (None, "", [], {})):
+        each = manifest[key] if key == "models" and isinstance(manifest[key], list) else [manifest[key]]
+        rows += [("model" if key == "models" else key, _told(value)) for value in each]
     for setting in study.settings:
         if not setting.actor:
             rows.append((f"sampler of {names.setting(setting)}", sampler(setting)))
@@ -123,14 +126,22 @@ def _setting(study: Study, figures: Figures, names: Names, setting: Setting) -> 
     yield Section("What was provoked", 3, items=tuple(unprovoked), tables=_some(questions.provoked()))
     pictures = _drawn(timing.first_acts(study, names, setting), timing.curves(study, names, setting))
     tables = _some(questions.timing("calls"), questions.timing("refill"))
-    yield Section("When do guards trip?", 3, (captions.CURVES,) if pictures else (), (), pictures, tables)
+    said = captions.CURVES if pictures else "" if tables else "No pair with a guard was provoked."
+    yield _section("When do guards trip?", said, pictures, tables)
     tables = _some(questions.false_positives(), questions.by_guard(), questions.harm())
-    yield Section("What do they break?", 3, pictures=_drawn(charts.false_positives()), tables=tables)
-    yield Section("What do they save?", 3, pictures=_drawn(charts.saved()), tables=_some(questions.saved()))
-    yield Section(
-        "What happens after the trip?", 3, pictures=_drawn(charts.after_trip()), tables=_some(questions.after())
-    )
+    said = "" if tables else "No arm with a guard was run."
+    yield _section("What do they break?", said, _drawn(charts.false_positives()), tables)
+    tables = _some(questions.saved())
+    said = "" if tables else "No pair of a guarded episode and its twin was run."
+    yield _section("What do they save?", said, _drawn(charts.saved()), tables)
+    tables = _some(questions.after())
+    said = "" if tables else "No guard tripped."
+    yield _section("What happens after the trip?", said, _drawn(charts.after_trip()), tables)
     yield Section("What this sample can not show", 3, items=tuple(limits.limits(study, figures, names, setting)))
+
+
+def _section(title: str, said: str, pictures: tuple[Picture, ...], tables: tuple[Table, ...]) -> Section:
+    return Section(title, 3, (said,) if said else (), (), pictures, tables)
 
 
 def _doubts(study: Study) -> Iterator[Section]:
@@ -152,16 +163,12 @@ def _drawn(*pictures: Picture | None) -> tuple[Picture, ...]:
 
 
 def _told(value: Any) -> str:
-    """A value of the manifest in one line."""
+    """A value of the manifest in one line. A model's sampler is left out: it stands with the setting."""
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_told(value[key])}" for key in sorted(value))
+        return ", ".join(f"{key} {_told(value[key])}" for key in sorted(value) if key != "sampler")
     if isinstance(value, list):
-        return (
-            "; ".join(_told(each) for each in value)
-            if any(isinstance(e, dict) for e in value)
-            else ", ".join(map(_told, value))
-        )
-    return value if isinstance(value, str) else dump(value)
+        return ", ".join(_told(each) for each in value)
+    return value if isinstance(value, str) and value.isprintable() else dump(value)
 
 
 def _coded(text: str) -> Markup:

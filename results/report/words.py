@@ -116,9 +116,19 @@ def temperature(setting: Setting) -> str:
     return f"temperature {number(sampler['temperature'], 3)}" if "temperature" in sampler else ""
 
 
+_NEUTRAL = {"top_k": 0, "top_p": 1, "min_p": 0, "repeat_penalty": 1, "frequency_penalty": 0, "presence_penalty": 0}
+_NEUTRAL["dry_multiplier"] = 0
+"""Sampler values that change nothing, in llama.cpp's terms."""
+
+
 def sampler(setting: Setting) -> str:
-    """The whole sampler, what is unusual first: "temperature 0.7, top_p 0.8"."""
+    """The sampler without what changes nothing: "temperature 0.7, top_p 0.8"."""
     values = parse(setting.sampler)
+    values = {key: value for key, value in values.items() if key not in _NEUTRAL or value != _NEUTRAL[key]}
+    if "dry_multiplier" not in values:
+        values = {key: value for key, value in values.items() if not key.startswith("dry_")}
+    if not any(key.endswith("_penalty") for key in values):
+        values.pop("repeat_last_n", None)
     order = sorted(values, key=lambda key: (key != "temperature", key))
     return ", ".join(f"{key} {_plain(values[key])}" for key in order) or "none"
 

@@ -135,7 +135,7 @@ def test_a_trip_scenario_without_a_loop_is_said_to_be_not_provoked():
     traces = [script("n n s s", arm=arm, seed=seed) for arm in ("off", "host") for seed in (1, 2)]
     text = said(*traces)
     assert "search-mirage: not provoked (0 of 2 `off` episodes hold a loop, upper bound 66%)." in text
-    assert "### When do guards trip?\n\n#" in text
+    assert "### When do guards trip?\n\nNo pair with a guard was provoked.\n" in text
     some = said(*traces, *(script("s s s", arm=arm, seed=3) for arm in ("off", "host")))
     assert "search-mirage: provoked in 1 of 3 `off` episodes" in some
     assert "has no sound `off` episode" in said(script("s s s", arm="host"))
@@ -181,11 +181,24 @@ def test_what_the_manifest_does_not_hold_is_left_out():
     text = said(script("n"), suite="quick", hardware={}, models=[])
     assert "| suite | quick |" in text
     assert "hardware" not in text
-    assert "| models |" not in text
+    assert "| model |" not in text
     full = said(script("n"), **MANIFEST)
     assert "| decoded | 41230 |" in full
     assert "| arm both | 27709 |" in full
     assert "2026-11-30" not in full
+    models = [{"name": "m", "sampler": {"temperature": 1}, "stops": ["\n", ":"]}, {"name": "o"}]
+    several = said(script("n"), models=models)
+    assert '| model | name m, stops "\\n", : |' in several
+    assert "| model | name o |" in several
+
+
+def test_a_sampler_is_told_without_what_changes_nothing():
+    whole = {"temperature": 0.7, "top_k": 20, "top_p": 1.0, "repeat_penalty": 1.0, "repeat_last_n": 64}
+    whole |= {"dry_multiplier": 0.0, "dry_base": 1.75, "dry_breakers": ["\n"]}
+    (setting,) = Study([script("n", sampler=whole)]).settings
+    assert words.sampler(setting) == "temperature 0.7, top_k 20"
+    (setting,) = Study([script("n", sampler=whole | {"repeat_penalty": 1.05})]).settings
+    assert words.sampler(setting) == "temperature 0.7, repeat_last_n 64, repeat_penalty 1.05, top_k 20"
 
 
 def test_settings_that_share_a_name_are_told_apart():

@@ -106,14 +106,18 @@ WRITE = "import sys; from results.run import *; run = load_run(sys.argv[1]); wri
 def test_everything_is_the_same_byte_for_byte_in_another_process_and_folder(tmp_path):
     """Two processes, hash seeds and folders; the second writes over what was there."""
     traces = [trace for trace in quick(seeds=2) if trace.header.meta["arm"] in ("off", "host", "only:loop-guard@host")]
-    written = []
-    for place in ("a", "other/place"):
-        directory = run_directory(tmp_path / place, reversed(traces) if written else traces)
-        for _ in written:
+    running = []
+    for place, folder in enumerate(("a", "other/place"), start=1):
+        directory = run_directory(tmp_path / folder, reversed(traces) if place == 2 else traces)
+        if place == 2:
             (directory / "figures").mkdir()
             (directory / "figures" / "old.svg").write_text("old")
-        env = os.environ | {"PYTHONHASHSEED": str(len(written) + 1), "PYTHONPATH": str(ROOT), "TZ": "Asia/Tokyo"}
-        subprocess.run([sys.executable, "-c", WRITE, str(directory)], check=True, env=env, cwd=tmp_path, timeout=300)
+        env = os.environ | {"PYTHONHASHSEED": str(place), "PYTHONPATH": str(ROOT), "TZ": f"UTC-{place}"}
+        command = [sys.executable, "-c", WRITE, str(directory)]
+        running.append((directory, subprocess.Popen(command, env=env, cwd=tmp_path)))
+    written = []
+    for directory, process in running:
+        assert process.wait(timeout=300) == 0
         files = (each for each in directory.rglob("*") if each.is_file() and each.parent.name != "traces")
         written.append({str(each.relative_to(directory)): each.read_bytes() for each in files})
     assert written[0].keys() == written[1].keys()
