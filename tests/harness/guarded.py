@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.driver import Rows, Run, model_rows, run_tree
-from tests.harness.server import Answer, Request, ScriptedServer
+from tests.harness.server import Answer, Request, ScriptedServer, reply, say, use
 
 PLUGINS = Path(__file__).resolve().parents[2] / "guards" / "plugins"
 MOUNTED = ("circuit-breaker", "loop-guard", "compaction-breaker", "preset-joiner")
@@ -18,12 +18,15 @@ PROBE = Path(__file__).with_name("guard_probe.mjs")
 SESSION = "session-0123456789abcdef0123456789abcdef"
 PRESET = "eval"
 
+PLANES = ("host", "agent")
+
 Config = Mapping[str, Any]
+Script = Callable[[Request], Answer]
 
 
 def package(plugin: str) -> str:
     """The name of a plugin's package."""
-    return json.loads((PLUGINS / plugin / "package.json").read_text(encoding="utf-8"))["name"]
+    return str(json.loads((PLUGINS / plugin / "package.json").read_text(encoding="utf-8"))["name"])
 
 
 def row(plugin: str, plane: str, config: Config) -> dict[str, Any]:
@@ -77,7 +80,7 @@ class Guarded:
 
 def play(
     folder: Path,
-    script: Callable[[Request], Answer],
+    script: Script,
     insert: Callable[[str], Rows],
     *prompts: str,
     profile: str = "sdk-minimal",
@@ -115,3 +118,31 @@ def play(
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def commands(*lines: str) -> Script:
+    """A model that runs one command a step; an empty line ends a turn, and so does the end of the lines."""
+    told = iter(lines)
+    count = 0
+
+    def script(request: Request) -> Answer:
+        nonlocal count
+        if request.compacting:
+            return reply(say("Logs were read."))
+        line = next(told, "")
+        if not line:
+            return reply(say("Done."))
+        count += 1
+        return reply(use(f"c{count}", "bash", command=line))
+
+    return script
+
+
+def of(events: Sequence[Mapping[str, Any]], *keys: str) -> list[tuple[Any, ...]]:
+    """The events, without the arming, by these keys."""
+    return [tuple(event.get(key) for key in keys) for event in events if event["ev"] not in ("arm", "consulted")]
+
+
+def logging(plugin: str, plane: str, **config: Any) -> Callable[[str], Rows]:
+    """The rows for `play` that mount one guard, with the event log."""
+    return lambda log: mount(plugin, plane, {"eventLog": log, **config})

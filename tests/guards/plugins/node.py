@@ -32,11 +32,13 @@ class Cores:
 
     def replay(self, guard: str, config: Mapping[str, Any], trace: str) -> Sequence[dict[str, Any]]:
         """The decisions on a trace file's text: the rows of `tripbench replay --json`, and `reason`. Raises Refused."""
-        return self._ask({"guard": guard, "config": config, "trace": trace})["decisions"]
+        found: list[dict[str, Any]] = self._ask({"guard": guard, "config": config, "trace": trace})["decisions"]
+        return found
 
     def configure(self, guard: str, config: Any) -> dict[str, Any]:
         """Every key with its value in force. Raises Refused."""
-        return self._ask({"guard": guard, "config": config})["settings"]
+        settings: dict[str, Any] = self._ask({"guard": guard, "config": config})["settings"]
+        return settings
 
     def _ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         stdin, stdout = self._process.stdin, self._process.stdout

@@ -29,19 +29,19 @@ def cores() -> Iterator[Cores]:
         yield running
 
 
-def test_rows_of_all_traces_are_there():
+def test_rows_of_all_traces_are_there() -> None:
     assert len(EXPECTED) == 300
 
 
 @pytest.mark.parametrize(("trace", "row"), EXPECTED)
-def test_expected_decisions(cores: Cores, trace: str, row: dict[str, Any]):
+def test_expected_decisions(cores: Cores, trace: str, row: dict[str, Any]) -> None:
     text = (TRACES / f"{trace}.trace.jsonl").read_text(encoding="utf-8")
     decisions = cores.replay(row["guard"], row["config"], text)
     keys = [tuple(wanted) for wanted in row["decisions"]]
     assert [{key: got[key] for key in of} for got, of in zip(decisions, keys, strict=True)] == row["decisions"]
 
 
-def test_command_line_prints_one_decision_a_line():
+def test_command_line_prints_one_decision_a_line() -> None:
     trace = TRACES / "identical-search-30.trace.jsonl"
     command = [str(NODE), str(REPLAY), "loop-guard", '{"softThreshold": 0, "hardThreshold": 29}', str(trace)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
@@ -51,7 +51,7 @@ def test_command_line_prints_one_decision_a_line():
     )
 
 
-def test_live_values():
+def test_live_values() -> None:
     suite = Path(__file__).with_name("live.test.mjs")
     done = subprocess.run([str(NODE), "--test", str(suite)], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout
@@ -59,7 +59,7 @@ def test_live_values():
 
 
 @pytest.mark.parametrize("name", ["keys.js", "settings.js", "events.js"])
-def test_shared_files_are_the_same_in_every_plugin(name: str):
+def test_shared_files_are_the_same_in_every_plugin(name: str) -> None:
     copies = [path.read_bytes() for path in PLUGINS.glob(f"*/{name}")]
     assert len(copies) >= 2
     assert len(set(copies)) == 1
