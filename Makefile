@@ -2,10 +2,15 @@
 
 PYTHON ?= python3
 GPU ?=
+MODEL ?=
+SUITE ?= quick
+SEEDS ?=
+OUT ?=
+RUN ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench lock clean python-check
+.PHONY: help setup eval smoke report test lint bench lock clean python-check
 # Each target is one command after another, whatever -j says.
 .NOTPARALLEL:
 
@@ -14,6 +19,16 @@ help: ## List the targets
 
 setup: python-check ## Make .venv with everything in it (PYTHON=... chooses the Python, GPU=cuda compiles for CUDA)
 	@$(PYTHON) tools/setup_env.py --gpu=$(GPU)
+
+eval: setup ## Run the quick suite with the default model (MODEL=, SUITE=, SEEDS=, OUT=) and write a report
+	@$(BIN)/tripbench models pull $(if $(findstring /,$(MODEL)),,$(MODEL))
+	@$(BIN)/tripbench run --suite $(SUITE) $(if $(MODEL),--model $(MODEL)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(OUT),--out $(OUT))
+
+smoke: setup ## Run every scenario with scripted actors in the real harness, in some minutes, without a model
+	@$(BIN)/tripbench run --suite smoke --model actor:honest --model actor:looping $(if $(OUT),--out $(OUT))
+
+report: setup ## Write the report of a run again (RUN=results/runs/...)
+	@$(BIN)/tripbench report $(RUN)
 
 test: setup ## Run all tests (fetches the small model first)
 	@$(BIN)/tripbench models pull smollm2-135m

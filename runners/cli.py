@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from guards.errors import UserError
-from runners import cli_doctor, cli_models, cli_replay, cli_run, cli_serve
+from runners import cli_doctor, cli_models, cli_replay, cli_report, cli_run, cli_serve
 
 app = typer.Typer(
     name="tripbench",
@@ -30,6 +30,7 @@ app.command("doctor")(cli_doctor.doctor)
 app.command("serve")(cli_serve.serve)
 app.command("replay")(cli_replay.replay)
 app.command("run")(cli_run.run)
+app.command("report")(cli_report.report)
 
 
 def _print_version(wanted: bool) -> None:

@@ -19,9 +19,11 @@ from typing import Any
 from guards.stack import Stack
 from results.trace import End, Event, Guard, Header, Result, Step, Trace
 from runners.arms import REMINDER, Arm
+from runners.gateway.aliases import AliasMap
 from runners.gateway.asking import DecodeMode
 from runners.gateway.cast import Role
-from runners.gateway.conversation import Call, Conversation, Reply
+from runners.gateway.conversation import Call as AskedCall
+from runners.gateway.conversation import Conversation, Reply
 from runners.gateway.episode import Episode, EpisodeSettings
 from runners.gateway.house import House, HouseGone
 from runners.gateway.sampler import Sampler
@@ -34,10 +36,13 @@ from runners.harness.layout import Layout, Scratch
 from runners.harness.plugins import BREAKER, install
 from runners.harness.preflight import preflight
 from runners.harness.runtime import Runtime, RuntimeFailed, runtime_command
+from runners.harness.telling import told
+from runners.harness.watch import WorkspaceWatch, with_files
 from runners.player import Player
 from scenarios.base import Scenario
 from scenarios.judge import MCP_PREFIX, judge
 from scenarios.mcp_server import WorldServer
+from scenarios.workspace import FilesWorld
 
 DISTRIBUTION = "deepseek-harness-sdk"
 DEFAULT_WINDOW = 8192
@@ -135,6 +140,8 @@ class _Play:
         self._failures: list[Failure] = []
         self._stderr: tuple[str, ...] = ()
         self._opening: Conversation | None = None
+        self._watch: WorkspaceWatch | None = None
+        self._aliases: AliasMap | None = None
         needs = spec.scenario.needs
         self._window = needs.window or min(DEFAULT_WINDOW, runner._house.cast.window)
         base = runner._house.address(self._key)
@@ -146,15 +153,19 @@ class _Play:
     def run(self) -> Played:
         runner, spec = self._runner, self._spec
         self._lay_out()
-        world = RecordedWorld(spec.scenario.world(), self._log)
+        inner = spec.scenario.world()
+        world = RecordedWorld(inner, self._log)
         server = WorldServer(world, spec.scenario.tools)
+        if isinstance(inner, FilesWorld):
+            self._watch = WorkspaceWatch(inner, self._layout.workspace, self._log)
         control = Control(
             log=self._log,
-            world=world,
+            finished=lambda: inner.finished,
             server=server,
             horizon=spec.horizon,
             planes=self._planes,
             attest=self._attest,
+            watch=self._watch,
         )
         runtime = Runtime(
             profile=PROFILE,
@@ -212,7 +223,7 @@ class _Play:
             if episode is not None:
                 if episode.failure is not None:
                     self._failures.append(Failure("gateway", None, episode.failure))
-                self._opening = episode.opening
+                self._opening, self._aliases = episode.opening, episode.aliases
                 try:
                     self._runner._house.close(self._key)
                 except HouseGone as gone:
@@ -267,7 +278,7 @@ class _Play:
         return tuple(
             Reply(
                 turn.text,
-                calls=tuple(Call(tool if tool in own else MCP_PREFIX + tool, args) for tool, args in turn.calls),
+                calls=tuple(AskedCall(tool if tool in own else MCP_PREFIX + tool, args) for tool, args in turn.calls),
             )
             for turn in turns
         )
@@ -325,9 +336,14 @@ class _Play:
     def _finish(self, control: Control) -> Played:
         events: list[Event] = []
         try:
+            if self._watch is not None:
+                self._watch.look(None)
             self._log.update()
             reminders = tuple(mount.plane for mount in self._spec.arm.mounts if mount.guard == REMINDER)
             events = assemble(self._log.lines, engines=self._planes, reminders=reminders, stopped_by=control.stopped_by)
+            events = with_files(events, self._log.lines)
+            if self._aliases is not None:
+                events = told(events, self._aliases.hide_json)
             if not self._failures:
                 self._failures += _lost(self._log.lines)
                 self._failures += self._unconsulted(events, self._log.lines)

@@ -87,6 +87,7 @@ class _Composing:
         preset = [self._recorder("agent")]
         preset += [self._guard(mount) for mount in self._of("agent")]
         preset += [_isolated(row) for row in self._engine("agent")]
+        recorder["config"]["calls"] = bool(self._needs.harness_tools)
         own = {each.package for each in self._expected if each.plane == "agent" and each.guard is not None}
         recorder["config"]["probe"] = sorted(own & self._packages.keys())
         joiner = self._package(plugin_folder("preset-joiner"))

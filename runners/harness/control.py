@@ -13,8 +13,10 @@ from starlette.types import ASGIApp
 from runners.harness.attempts import Attempts
 from runners.harness.attest import Failure
 from runners.harness.eventlog import EventLog, Line
+from runners.harness.watch import WorkspaceWatch
 from scenarios.base import HorizonUnit, Outcome, Verdict, World
 from scenarios.mcp_server import WorldServer
+from scenarios.tools import Args
 
 MOST_CALLS_A_TURN = 8
 MOST_TOKENS_A_TURN = 1024
@@ -39,23 +41,20 @@ class RecordedWorld(World):
     """A world that writes each call that it executes into the event log, before the caller has the result."""
 
     def __init__(self, world: World, log: EventLog) -> None:
+        super().__init__(())
         self._world = world
         self._log = log
-        self.ticks = 0
-
-    @property
-    def finished(self) -> bool:  # type: ignore[override]
-        return self._world.finished
 
     def call(self, tool: str, args: Any, agent: str = "root") -> Outcome:
         outcome = self._world.call(tool, args, agent)
+        self.finished = self._world.finished
         self._log.append({"ev": "world", "tool": tool, "error": outcome.error, "text": outcome.text})
         return outcome
 
-    def run(self, args: Any, agent: str) -> Outcome:
+    def run(self, args: Args, agent: str) -> Outcome:
         return self._world.run(args, agent)
 
-    def worth(self, args: Any, agent: str) -> Verdict:
+    def worth(self, args: Args, agent: str) -> Verdict:
         return self._world.worth(args, agent)
 
 
@@ -69,20 +68,24 @@ class Control:
         self,
         *,
         log: EventLog,
-        world: World,
+        finished: Callable[[], bool],
         server: WorldServer,
         horizon: Horizon,
         planes: tuple[str, ...],
         attest: Callable[[dict[str, Any], list[Line]], list[Failure]],
+        watch: WorkspaceWatch | None = None,
     ) -> None:
+        """`watch` is for scenarios of files, None for those whose world serves its own tools."""
+        self._watch = watch
         self._log = log
-        self._world = world
+        self._finished = finished
         self._server = server
         self._horizon = horizon
         self._attest = attest
         self._attempts = Attempts(planes)
         self._turns = self._calls = self._tokens = 0
         self._asked = False
+        self._denied: set[str] = set()
         self.failures: list[Failure] = []
         self.stopped_by: str | None = None
         """Why no further step was allowed: `finished`, `horizon`, `error`, `interrupted`; None = it ended by itself."""
@@ -103,16 +106,27 @@ class Control:
         new = await asyncio.to_thread(self._log.update)
         for line in new:
             self._count(line)
+        if question["at"] != "pre-step":
+            self._call(question)
+            return {"go": True}
         if not self._asked and "live" in question:
             self._asked = True
             self.failures += self._attest(question["live"], self._log.lines)
         self.stopped_by = self.stopped_by or self._why()
         return {"go": self.stopped_by is None, "why": self.stopped_by}
 
+    def _call(self, question: dict[str, Any]) -> None:
+        """Before or after a call of the harness' own tools."""
+        assert self._watch is not None, "the recorder tells of calls only where it was asked to"
+        if question["at"] == "pre-call":
+            self._watch.look(question["call"])
+        elif question["call"] not in self._denied:
+            self._watch.settled(question["tool"], question.get("args"), question["text"])
+
     def _why(self) -> str | None:
         if self.failures:
             return "error"
-        if self._world.finished:
+        if self._finished():
             return "finished"
         attempts = len(self._attempts.settled)
         over = (
@@ -127,6 +141,8 @@ class Control:
 
     def _count(self, line: Line) -> None:
         self._attempts.read(line)
+        if line["ev"] == "deny":
+            self._denied.add(line["call"])
         if line["ev"] == "answer" and not line["compaction"]:
             self._turns += line["calls"] > 0
             self._calls += line["calls"]

@@ -23,7 +23,7 @@ const attested = new WeakSet()
 /** Their content stands in other events. */
 const REPEATED = new Set(['agent/inbox/spliced', 'session/title', 'session-log-deepseek/delivery-accepted'])
 
-export function apply(ctx, { eventLog, control, plane, probe = [] }) {
+export function apply(ctx, { eventLog, control, plane, probe = [], calls = false }) {
   const write = (line) => appendFileSync(eventLog, JSON.stringify({ ...line, ms: performance.now() }) + '\n')
   write({ ev: 'up', plane, pid: process.pid })
   ctx.on('agent/pre-step', async ({ agent, turn, step, signal }, next) => {
@@ -32,6 +32,22 @@ export function apply(ctx, { eventLog, control, plane, probe = [] }) {
     return decision.go ? next() : { kind: 'reject' }
   }, { prepend: true })
   if (plane !== 'host') return
+  if (calls) {
+    // Where the harness' own tools work on the scenario's files, the runner hears of each call before and after it.
+    const tell = async (at, exec, rest) => {
+      const answer = await post(control, { at, agent: exec.agent?.id, call: exec.callId, tool: exec.name, ...rest }, exec.signal)
+      if (answer.error !== undefined) write({ ev: 'control', agent: exec.agent?.id, call: exec.callId, ...answer })
+    }
+    ctx.on('tools/pre-execute', async (exec, next) => {
+      await tell('pre-call', exec, {})
+      return next()
+    }, { prepend: true })
+    ctx.on('tools/post-execute', async (exec, result, next) => {
+      const text = (result.content ?? []).map((block) => block.text ?? '').join('')
+      await tell('post-call', exec, { args: exec.arguments, text })
+      return next()
+    }, { prepend: true })
+  }
   // A preset says only that a row of it never started; why is told by importing the package from here.
   for (const name of probe) {
     import(name).catch((error) => write({ ev: 'import', package: name, error: `failed to import: ${error.message}` }))
@@ -69,13 +85,23 @@ async function decide(ctx, { agent, turn, step, signal, control, write }) {
 }
 
 async function ask(ctx, { agent, turn, step, signal, control, write }) {
+  const question = { at: 'pre-step', agent: agent.id, turn, step }
   let answer
   try {
-    const question = { at: 'pre-step', agent: agent.id, turn, step }
     if (!attested.has(agent)) {
       attested.add(agent)
       question.live = await live(ctx, agent)
     }
+    answer = await post(control, question, signal)
+  } catch (error) {
+    answer = lost(error)
+  }
+  write({ ev: 'control', agent: agent.id, turn, step, ...answer })
+  return answer
+}
+
+async function post(control, question, signal) {
+  try {
     const response = await fetch(control, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -83,12 +109,15 @@ async function ask(ctx, { agent, turn, step, signal, control, write }) {
       signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
     })
     if (!response.ok) throw new Error(`the runner answered with status ${response.status}`)
-    answer = await response.json()
+    return await response.json()
   } catch (error) {
-    answer = { go: false, why: 'control-lost', error: `${error.message}${error.cause ? `: ${error.cause.message ?? error.cause.code}` : ''}` }
+    return lost(error)
   }
-  write({ ev: 'control', agent: agent.id, turn, step, ...answer })
-  return answer
+}
+
+function lost(error) {
+  const why = error.cause ? `: ${error.cause.message ?? error.cause.code}` : ''
+  return { go: false, why: 'control-lost', error: `${error.message}${why}` }
 }
 
 /** What is mounted, once everything has settled. */
