@@ -2,7 +2,7 @@
 
 An engine that finds pressure before a step may summarise once or more; a compaction-breaker writes where an attempt
 begins and whether it was refused, before which nothing of it stands in the log. For the harness' own engine an attempt
-is everything that it compacts between two other events of its session.
+is everything that it compacts between two moves of its session's loop.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from runners.harness.eventlog import Inconsistent
+
 Trigger = Literal["pressure", "overflow", "manual"]
-_INSIDE = {"compaction/start", "compaction/summary", "compaction/end", "compaction/prune", "user/message"}
+_OUTSIDE = {
+    "turn/start", "step/start", "assistant/message", "assistant/attempt", "tool/call", "step/end", "turn/end",
+}  # fmt: skip
+"""What the loop of a session does: no attempt goes on over it."""
 
 
 @dataclass
@@ -45,7 +50,10 @@ class Attempt:
 
 
 class Attempts:
-    """Reads the log's lines in order. `planes` are those with an engine: one alone names every attempt's plane."""
+    """Reads the log's lines in order. `planes` are those with an engine: one alone names every attempt's plane.
+
+    Raises Inconsistent for what belongs to an attempt and stands outside of one, and for the summary of a refused one.
+    """
 
     def __init__(self, planes: Sequence[str]) -> None:
         self._plane = planes[0] if len(planes) == 1 else None
@@ -65,9 +73,13 @@ class Attempts:
                 if line["verdict"] == "refuse":
                     self._open[agent].refused = True
             case "settled":
+                if self._under_way(agent, "is settled").plane != line["plane"]:
+                    raise Inconsistent(f"{agent}: a compaction is settled in {line['plane']}, and began elsewhere")
                 self._settle(agent)
-            case "answer" if line["compaction"] and agent in self._open:
-                attempt = self._open[agent]
+            case "answer" if line["compaction"]:
+                attempt = self._under_way(agent, "asked for a summary")
+                if attempt.refused:
+                    raise Inconsistent(f"{agent}: a refused compaction asked for a summary")
                 attempt.summary_calls += 1
                 attempt.input_tokens += line["input_tokens"]
                 attempt.output_tokens += line["output_tokens"]
@@ -93,7 +105,7 @@ class Attempts:
 
     def _event(self, agent: str, line: dict[str, Any]) -> None:
         kind, data = line["type"], line["data"]
-        if kind not in _INSIDE:
+        if kind in _OUTSIDE:
             self._settle(agent)
         if kind == "step/start":
             self._in_step[agent] = True
@@ -104,9 +116,14 @@ class Attempts:
                 trigger: Trigger = "overflow" if self._in_step.get(agent) else "pressure"
                 self._begin(agent, "manual" if data.get("turn") is None else trigger, self._plane, None)
         elif kind == "compaction/summary":
-            self._open[agent].committed = True
+            self._under_way(agent, "has a summary").committed = True
         elif kind == "compaction/end" and data.get("error"):
-            self._open[agent].failed = True
+            self._under_way(agent, "failed").failed = True
+
+    def _under_way(self, agent: str, what: str) -> Attempt:
+        if agent not in self._open:
+            raise Inconsistent(f"{agent}: a compaction {what}, and none is under way")
+        return self._open[agent]
 
     def _begin(self, agent: str, trigger: Trigger, plane: str | None, by: str | None) -> None:
         self._open[agent] = Attempt(agent, trigger, plane, by)

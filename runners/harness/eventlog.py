@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import threading
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from guards.json_text import parse
 from runners.gateway.episode import Step
 
 Line = dict[str, Any]
@@ -23,12 +24,17 @@ class EventLogBroken(Exception):
     """A line of the event log can not be read: infrastructure, never an outcome."""
 
 
+class Inconsistent(Exception):
+    """The log contradicts itself: infrastructure, never an outcome."""
+
+
 class EventLog:
-    """Appends to the log and reads what was appended since the last look."""
+    """Appends to the log and reads what was appended since the last look; both may be done in any thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._read = 0
+        self._lock = threading.Lock()
         self.lines: list[Line] = []
         """All whole lines that were read so far."""
 
@@ -47,22 +53,24 @@ class EventLog:
             os.close(handle)
 
     def update(self) -> list[Line]:
-        """Reads on; gives the new lines. Raises EventLogBroken naming the line."""
-        new = list(self._new())
-        self.lines += new
-        return new
+        """Reads on; gives the new lines, each to one caller only. Raises EventLogBroken naming the line, and again
+        each time after it: nothing behind a broken line is ever read."""
+        with self._lock:
+            before = len(self.lines)
+            self._read_on()
+            return self.lines[before:]
 
-    def _new(self) -> Iterator[Line]:
+    def _read_on(self) -> None:
         with self.path.open("rb") as file:
             file.seek(self._read)
             for raw in file:
                 if not raw.endswith(b"\n"):
                     return
-                self._read += len(raw)
                 try:
-                    line = json.loads(raw)
+                    line = parse(raw.decode())
                 except ValueError as error:
                     raise EventLogBroken(f"{self.path.name}: {raw[:80]!r} is no JSON: {error}") from error
                 if not isinstance(line, dict) or not isinstance(line.get("ev"), str):
                     raise EventLogBroken(f"{self.path.name}: {raw[:80]!r} has no `ev`")
-                yield line
+                self.lines.append(line)
+                self._read += len(raw)
