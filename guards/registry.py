@@ -1,8 +1,12 @@
-"""The guards of the stack by name: configuration, presets, policy."""
+"""The guards by name, ours and those of other products: configuration, presets, policy, and what is known of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from guards.circuit_breaker import CircuitBreaker, CircuitBreakerConfig
@@ -10,12 +14,20 @@ from guards.compaction_breaker import CompactionBreaker, CompactionBreakerConfig
 from guards.config import GuardConfig
 from guards.errors import UserError
 from guards.loop_guard import LoopGuard, LoopGuardConfig
+from guards.peers.catalog import PEERS, SKIPPED
 from guards.policy import Policy
 from guards.repeat_reminder import RepeatReminder, RepeatReminderConfig
 
 _CONFIGS: dict[str, type[GuardConfig]] = {
     config.guard: config
     for config in (CircuitBreakerConfig, LoopGuardConfig, CompactionBreakerConfig, RepeatReminderConfig)
+}
+
+_POLICIES: dict[str, Callable[..., Policy]] = {
+    CircuitBreaker.name: CircuitBreaker,
+    LoopGuard.name: LoopGuard,
+    CompactionBreaker.name: CompactionBreaker,
+    RepeatReminder.name: RepeatReminder,
 }
 
 _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
@@ -26,16 +38,56 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 
+_SOURCES = {
+    CircuitBreaker.name: "ours, after dsh-circuit-breaker",
+    LoopGuard.name: "ours, after dsh-loop-guard",
+    CompactionBreaker.name: "ours, after dsh-zcode-breaker",
+    RepeatReminder.name: "the harness's own dsh-repeat-tool-reminder, as a policy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a guard's configuration. `default` None: not set; `allowed` says in words what may be given."""
+
+    name: str
+    default: Any
+    allowed: str
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known of a guard. `about` is the whole text; `presets`: the keys that each fills."""
+
+    name: str
+    peer: bool
+    summary: str
+    source: str
+    about: str
+    keys: tuple[Key, ...]
+    presets: dict[str, dict[str, Any]]
+
 
 def names() -> tuple[str, ...]:
-    """The guards in the order of the full stack."""
+    """Our guards, in the order of the full stack."""
     return tuple(_CONFIGS)
+
+
+def peer_names() -> tuple[str, ...]:
+    """The detectors of other products, `peer:...`. They are for replay: `build` makes them, the harness has none."""
+    return tuple(PEERS)
+
+
+def skipped() -> dict[str, str]:
+    """Detectors of other products that are not replayed, and why."""
+    return dict(SKIPPED)
 
 
 def presets(name: str) -> dict[str, dict[str, Any]]:
     """A guard's named presets and the keys that each fills. Raises UserError for an unknown guard."""
     _config(name)
-    return {preset: dict(keys) for preset, keys in _PRESETS.get(name, {}).items()}
+    known = PEERS[name].presets if name in PEERS else _PRESETS.get(name, {})
+    return {preset: dict(keys) for preset, keys in known.items()}
 
 
 def configure(name: str, preset: str | None = None, settings: Mapping[str, Any] | None = None) -> GuardConfig:
@@ -61,18 +113,44 @@ def build(
     Raises UserError as `configure` does, and for a preset that exists in the harness alone.
     """
     config = configure(name, preset, settings)
+    if name in PEERS:
+        return PEERS[name](config)
     if isinstance(config, CircuitBreakerConfig):
         return CircuitBreaker(config, live=live)
-    if isinstance(config, LoopGuardConfig):
-        return LoopGuard(config)
-    if isinstance(config, CompactionBreakerConfig):
-        return CompactionBreaker(config)
-    if isinstance(config, RepeatReminderConfig):
-        return RepeatReminder(config)
-    raise AssertionError(f"{name} has a configuration and no policy")
+    return _POLICIES[name](config)
+
+
+def describe(name: str) -> About:
+    """What is known of a guard, from its module and its configuration. Raises UserError for an unknown one."""
+    config = _config(name)
+    policy = PEERS[name] if name in PEERS else _POLICIES[name]
+    text = inspect.cleandoc(sys.modules[policy.__module__].__doc__ or "")
+    source = re.search(r"^Source: (.+?)\.$", text, re.MULTILINE | re.DOTALL)
+    keys = tuple(
+        Key(field.alias or attribute, _json(field.get_default()), field.description or "")
+        for attribute, field in config.model_fields.items()
+    )
+    first = text.partition("\n\n")[0].replace("\n", " ")
+    return About(
+        name,
+        name in PEERS,
+        first.partition(": ")[2].rstrip("."),
+        " ".join(source[1].split()) if source else _SOURCES[name],
+        text,
+        keys,
+        presets(name),
+    )
+
+
+def _json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _config(name: str) -> type[GuardConfig]:
+    if name in SKIPPED:
+        raise UserError(f"{name} is not replayed: {SKIPPED[name]}")
+    if name in PEERS:
+        return PEERS[name].config_type
     if name not in _CONFIGS:
-        raise UserError(f"unknown guard {name!r}; known: {', '.join(_CONFIGS)}")
+        raise UserError(f"unknown guard {name!r}; known: {', '.join((*_CONFIGS, *PEERS))}")
     return _CONFIGS[name]
