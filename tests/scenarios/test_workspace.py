@@ -86,13 +86,15 @@ def test_the_record_of_the_files_goes_before_what_the_stand_ins_made_of_them():
 
 def test_an_edit_is_a_unit_where_it_fulfils_more():
     there, back = FIX[1], {**FIX[1], "old_string": FIX[1]["new_string"], "new_string": FIX[1]["old_string"]}
-    events = [ran(("edit", args)) for args in (there, back, there, back, {**there, "old_string": "nowhere"})]
+    neutral = {**there, "old_string": "# settings", "new_string": "# all settings"}
+    events = [ran(("edit", args)) for args in (there, back, there, back, {**there, "old_string": "nowhere"}, neutral)]
     found, _ = judge(TASK, Trace(Header(episode="e"), tuple(event for pair in events for event in pair)))
     assert [(label.judged, label.unit) for label in found] == [
         ("novel", True),
         ("novel", False),
         ("sterile", False),
         ("sterile", False),
+        ("novel", False),
         ("novel", False),
     ]
 
