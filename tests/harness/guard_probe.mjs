@@ -1,13 +1,14 @@
 /**
  * Looks on while guards are tested: writes the harness's log lines to `log`, and in the n-th idle moment of an agent
- * runs the n-th list of `commands`, whose answers go to `log` too.
+ * runs the n-th list of `commands`, whose answers go to `log` too. Into the guards' `eventLog` it writes {ev: "start"}
+ * where the harness begins to summarise.
  */
 import { appendFileSync } from 'node:fs'
 
 export const name = 'guard-probe'
 export const inject = ['agents']
 
-export function apply(ctx, { log, commands = [] }) {
+export function apply(ctx, { log, eventLog, commands = [] }) {
   const write = (line) => appendFileSync(log, `${JSON.stringify(line)}\n`)
   ctx.logger.exporter({
     levels: { default: 3 },
@@ -15,6 +16,9 @@ export function apply(ctx, { log, commands = [] }) {
       let rest = args.slice(1)
       write({ from, type, text: String(args[0]).replaceAll('%s', () => rest.shift()) })
     },
+  })
+  ctx.on('session/event', (_session, { type }) => {
+    if (type === 'compaction/start') appendFileSync(eventLog, '{"ev":"start"}\n')
   })
   let idle = 0
   ctx.on('agent/status', ({ agent, status }) => {

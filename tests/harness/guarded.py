@@ -60,12 +60,16 @@ def mount(plugin: str, plane: str, config: Config) -> Rows:
 
 @dataclass(frozen=True)
 class Guarded:
-    """What a run left: the harness's events, the requests, the guards' event log, and the lines of the probe."""
+    """What a run left: the harness's events, the requests, the guards' event log, and the lines of the probe.
+
+    `order` holds "attempt" and "settled", of a compaction-breaker, and "start", where the harness begins to summarise.
+    """
 
     run: Run
     requests: Sequence[Request]
     events: Sequence[dict[str, Any]]
     logged: Sequence[dict[str, Any]]
+    order: Sequence[str]
 
     def results(self) -> list[tuple[bool, str]]:
         """Of each tool result whether it is an error, and its text."""
@@ -106,14 +110,18 @@ def play(
         layers = {"bundles": [f"@deepseek-ai/dsh-{profile}", *linked]}
         manifest = {"name": "profile", "private": True, "dependencies": linked, "dsh": {"profile": layers}}
         (modules.parent / "package.json").write_text(json.dumps(manifest), encoding="utf-8")
-    probe = {"id": "guard-probe", "name": str(PROBE), "config": {"log": str(probed), "commands": commands}}
+    looks = {"log": str(probed), "eventLog": str(log), "commands": commands}
+    probe = {"id": "guard-probe", "name": str(PROBE), "config": looks}
     off: Rows = [{"id": name, "disabled": True} for name in without]
     rows = [*model_rows(window=window), *off, {"insert": [probe, *insert(str(log))]}]
     with ScriptedServer(script) as server:
         run = run_tree(
             server.url, *prompts, profile=profile, workspace=folder / "ws", home=home, rows=rows, session=SESSION
         )
-    return Guarded(run, server.requests, _lines(log), _lines(probed))
+    lines = _lines(log)
+    events = [line for line in lines if line["ev"] != "start"]
+    order = [line["ev"] for line in lines if line["ev"] in ("attempt", "start", "settled")]
+    return Guarded(run, server.requests, events, _lines(probed), order)
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

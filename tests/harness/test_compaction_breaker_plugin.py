@@ -53,7 +53,7 @@ def test_compaction_breaker_refuses_the_fourth_attempt_of_a_rapid_refill(tmp_pat
     assert attempts(done) == [FREE, RAPID, RAPID, REFUSED, LATCHED, LATCHED]
     # The first of 7 results does not fill the window; a refused attempt asks for no summary.
     assert summaries(done) == 3
-    assert len(done.run.events("compaction/start")) == 3
+    assert done.order == ["attempt", "start", "settled"] * 3 + ["attempt", "settled"] * 3
     assert announced(done) == [0] * 6 + [1] * 2
     assert of(done.events, "ev", "kind", "count", "limit", "replaced") == [
         *[("attempt", None, None, None, None), ("settled", None, None, None, True)] * 3,
@@ -193,5 +193,7 @@ def test_ways_out_of_a_trip(tmp_path: Path, plane: str) -> None:
         ("reset", "manual", None, None, plane),
     ]
     assert of(done.events, "ev", "kind").count(("reset", "command")) == 1
+    ran, stopped = ["attempt", "start", "settled"], ["attempt", "settled"]
+    assert done.order == [*ran, *ran, *stopped, *ran, *stopped, *ran]
     assert summaries(done) == 4
     assert set(announced(done)) == {0}

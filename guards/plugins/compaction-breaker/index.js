@@ -54,21 +54,29 @@ export default class CompactionBreakerEngine extends BasicCompactionEngine {
   compactNow(agent, signal, sourceCommandId) {
     const attempt = this.watch.enterManual(agent)
     const leave = (outcome) => attempt !== undefined && this.watch.leave(attempt, outcome)
+    let running
     try {
-      return super.compactNow(agent, signal, sourceCommandId).then(
-        (result) => {
-          leave({ result })
-          return result
-        },
-        (error) => {
-          leave({ error })
-          throw error
-        },
-      )
+      running = this.watch.atOnce(attempt, () => super.compactNow(agent, signal, sourceCommandId))
     } catch (error) {
       leave({ error })
       throw error
     }
+    return running.then(
+      (result) => {
+        leave({ result })
+        return result
+      },
+      (error) => {
+        leave({ error })
+        throw error
+      },
+    )
+  }
+
+  // The base engine asks for these when it has found something to summarise, before it writes anything.
+  regionDependencies() {
+    this.watch.beginManual()
+    return super.regionDependencies()
   }
 
   async summarize(input, agent, signal) {

@@ -20,6 +20,8 @@ export class Watch {
     this.write = write
     this.consulted = false
     this.failed = false
+    /** The attempt of `atOnce`. */
+    this.manual = undefined
     ctx.on('session/event', (session, event) => void this.guarded(() => this.observe(session, event)))
     if (settings.announceInPrompt) ctx.inject(['systemPrompt'], (child) => void child.systemPrompt.section(this.section()))
     ctx.inject(['commands'], (child) => void child.commands.register(this.command()))
@@ -37,6 +39,20 @@ export class Watch {
   /** A compaction by hand begins. */
   enterManual(agent) {
     return this.guarded(() => this.open(agent, 'manual'))
+  }
+
+  /** Runs the part of a compaction by hand that comes before its first wait: one session at a time is in it. */
+  atOnce(attempt, work) {
+    this.manual = attempt
+    try {
+      return work()
+    } finally {
+      this.manual = undefined
+    }
+  }
+
+  beginManual() {
+    if (this.manual !== undefined) this.begin(this.manual)
   }
 
   open(agent, trigger) {
