@@ -12,7 +12,8 @@ from runners.harness.attest import SCAFFOLD, Failure
 from runners.harness.composition import PROFILE, Composition
 
 _SECONDS = 60.0
-_BAD = re.compile(r"skipping|not found|is required for non-insert", re.IGNORECASE)
+_BAD = re.compile(r"^dsh: .*\bpatch\b.*(skipping|not found|is required for non-insert)", re.IGNORECASE)
+"""The runtime's own lines: the tree that it prints as well holds texts of the user's."""
 
 
 def preflight(
@@ -36,8 +37,8 @@ def preflight(
         return [Failure(SCAFFOLD, None, f"--dump-config: exit {done.returncode}: {said[-1] if said else 'no message'}")]
     failures = []
     for line in (done.stderr + "\n" + done.stdout).splitlines():
-        if _BAD.search(line) and "patch" in line:
-            row = next((row for row in composition.expected if row.row in line), None)
+        if _BAD.search(line):
+            row = next((row for row in composition.expected if f'"{row.row}"' in line), None)
             guard, plane = (SCAFFOLD, None) if row is None else (row.guard or row.row, row.plane)
             failures.append(Failure(guard, plane, line.strip()))
     return failures
