@@ -11,26 +11,24 @@ import json
 import threading
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from guards.stack import Stack
 from results.trace import End, Event, Guard, Header, Result, Step, Trace
-from runners.arms import REMINDER, Arm
+from runners.arms import REMINDER
 from runners.gateway.aliases import AliasMap
-from runners.gateway.asking import DecodeMode
 from runners.gateway.cast import Role
 from runners.gateway.conversation import Call as AskedCall
 from runners.gateway.conversation import Conversation, Reply
 from runners.gateway.episode import Episode, EpisodeSettings
 from runners.gateway.house import House, HouseGone
-from runners.gateway.sampler import Sampler
 from runners.harness.assemble import Inconsistent, assemble
 from runners.harness.attest import INSTRUMENTED, SCAFFOLD, Failure, check, reason
 from runners.harness.composition import PROFILE, Addresses, Composer, Composition, compose
-from runners.harness.control import Control, Horizon, RecordedWorld
+from runners.harness.control import Control, RecordedWorld
 from runners.harness.eventlog import EventLog, EventLogBroken, Line
 from runners.harness.layout import Layout, Scratch
 from runners.harness.plugins import BREAKER, install
@@ -39,7 +37,7 @@ from runners.harness.runtime import Runtime, RuntimeFailed, runtime_command
 from runners.harness.telling import told
 from runners.harness.watch import WorkspaceWatch, with_files
 from runners.player import Player
-from scenarios.base import Scenario
+from runners.spec import EpisodeSpec, Played
 from scenarios.judge import MCP_PREFIX, judge
 from scenarios.mcp_server import WorldServer
 from scenarios.workspace import FilesWorld
@@ -52,32 +50,6 @@ WALL_SECONDS = 1800.0
 
 class Interrupted(Exception):
     """The episode was stopped from outside: it has no trace."""
-
-
-@dataclass(frozen=True)
-class EpisodeSpec:
-    """One episode. `name` is unique in a run; `actor` None is the model named by `model`, whose `sha256` is None for
-    actors. `sampler` None is the model's recommended one. `priming` repeats stand in the history at the start."""
-
-    name: str
-    scenario: Scenario
-    arm: Arm
-    seed: int
-    model: str
-    sha256: str | None
-    actor: str | None
-    horizon: Horizon
-    priming: int = 0
-    decode_mode: DecodeMode = "lazy"
-    sampler: Sampler | None = None
-
-
-@dataclass(frozen=True)
-class Played:
-    """An episode's trace, and what its root agent was first asked with; None where it never asked."""
-
-    trace: Trace
-    opening: Conversation | None
 
 
 class DshRunner:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from guards.errors import UserError
 from guards.stack import Stack, default_stack, load_stack
 from results.run import console_table, load_run, write_report, write_tables
-from runners.dsh import DshRunner, EpisodeSpec, Interrupted
+from runners.dsh import DshRunner, Interrupted
 from runners.gateway.asking import DecodeMode
 from runners.gateway.cast import Cast
 from runners.gateway.engine_options import EngineOptions
@@ -26,6 +26,7 @@ from runners.harness.proof import NotProven, Prover
 from runners.plan import Matrix, Mode, Player, parse_actor, parse_scenarios, plan
 from runners.progress import Progress, estimate
 from runners.run_directory import RunDirectory, new_path, surroundings
+from runners.spec import EpisodeSpec
 from runners.suite import Finished, PromptsDiffer, Suite
 from runners.suite_file import load_suite, parse_seeds
 from runners.summary import outcome

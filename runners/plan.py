@@ -10,10 +10,9 @@ from typing import Any
 from guards.errors import UserError
 from guards.stack import Stack
 from runners.arms import Arm, parse_arms
-from runners.dsh import EpisodeSpec
 from runners.gateway.asking import DecodeMode
 from runners.gateway.sampler import Sampler
-from runners.harness.control import Horizon
+from runners.spec import EpisodeSpec, Horizon
 from scenarios.base import Scenario, Size
 from scenarios.registry import scenario
 

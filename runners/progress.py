@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from types import TracebackType
 
-from runners.dsh import EpisodeSpec
+from runners.spec import EpisodeSpec
 from runners.suite import Finished
 
 _LINE_SECONDS = 15.0

@@ -9,10 +9,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from results.trace import Step, Trace
-from runners.dsh import DshRunner, EpisodeSpec, Interrupted, Played
+from runners.dsh import DshRunner, Interrupted
 from runners.gateway.actors import as_text
 from runners.plan import pair_of
 from runners.run_directory import RunDirectory, failure_of
+from runners.spec import EpisodeSpec, Played
 
 _CONTEXT = 60
 """Characters shown on each side of the place where two prompts begin to differ."""

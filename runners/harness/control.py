@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -14,27 +13,14 @@ from runners.harness.attempts import Attempts
 from runners.harness.attest import Failure
 from runners.harness.eventlog import EventLog, Line
 from runners.harness.watch import WorkspaceWatch
-from scenarios.base import HorizonUnit, Outcome, Verdict, World
+from runners.spec import Horizon
+from scenarios.base import Outcome, Verdict, World
 from scenarios.mcp_server import WorldServer
 from scenarios.tools import Args
 
 MOST_CALLS_A_TURN = 8
 MOST_TOKENS_A_TURN = 1024
 """Caps on asked calls and on completion tokens, per unit of the horizon: what exceeds them is cut off there too."""
-
-
-@dataclass(frozen=True)
-class Horizon:
-    """Where an episode is cut off. Tool turns count over the whole agent tree, and compaction attempts with them; with
-    the unit `compaction attempts` only these count, and tool turns are capped at ten times as many."""
-
-    count: int
-    unit: HorizonUnit
-
-    @property
-    def turns(self) -> int:
-        """Most tool turns."""
-        return self.count if self.unit == "tool turns" else 10 * self.count
 
 
 class RecordedWorld(World):

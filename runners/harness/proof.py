@@ -15,11 +15,11 @@ from guards.policy import Policy
 from guards.stack import Stack, StackGuard
 from results.trace import Guard, Result, Trace
 from runners.arms import NULL, Arm, Mount
-from runners.dsh import DshRunner, EpisodeSpec
-from runners.harness.control import Horizon
+from runners.dsh import DshRunner
 from runners.harness.plugins import BREAKER
 from runners.replay import replay
 from runners.run_directory import failure_of
+from runners.spec import EpisodeSpec, Horizon
 from scenarios.base import Scenario
 from scenarios.registry import scenario
 

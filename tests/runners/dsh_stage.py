@@ -10,12 +10,12 @@ from typing import Any
 from guards.stack import Stack, default_stack
 from results.trace import Compaction, End, Event, Guard, Notice, Result, Step, Trace
 from runners.arms import parse_arm
-from runners.dsh import DshRunner, EpisodeSpec
+from runners.dsh import DshRunner
 from runners.gateway.cast import Cast
 from runners.gateway.house import House
 from runners.harness.composition import Composer, compose
-from runners.harness.control import Horizon
 from runners.harness.layout import Scratch
+from runners.spec import EpisodeSpec, Horizon
 from scenarios.base import Scenario
 from scenarios.registry import scenario
 

@@ -14,8 +14,8 @@ import pytest
 from guards.stack import Stack, StackGuard, load_stack
 from results.trace import Guard
 from runners.arms import Arm
-from runners.dsh import EpisodeSpec
 from runners.harness.composition import Addresses, Composer, Composition, compose
+from runners.spec import EpisodeSpec
 from scenarios.base import Needs, Outcome, World
 from scenarios.search_mirage import SearchMirage
 from scenarios.tools import Args
