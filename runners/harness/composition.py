@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from guards.errors import UserError
 from guards.stack import Stack, StackGuard
 from runners.arms import NULL, REMINDER, Arm, Mount, Plane
 from runners.harness.plugins import BREAKER, package_of, plugin_folder
@@ -193,7 +194,8 @@ class _Composing:
 
     def _package(self, folder: Path) -> str:
         name = package_of(folder)
-        self._packages[name] = folder
+        if (other := self._packages.setdefault(name, folder)) != folder:
+            raise UserError(f"{folder} and {other} are both the package {name!r}: only one of them could be mounted")
         return name
 
     def _row(self, identifier: str, package: str, config: Row, plane: Plane, guard: str | None) -> Row:

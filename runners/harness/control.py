@@ -70,6 +70,7 @@ class Control:
         self._attest = attest
         self._attempts = Attempts(planes)
         self._turns = self._calls = self._tokens = 0
+        self._reading = asyncio.Lock()
         self._asked = False
         self._denied: set[str] = set()
         self.failures: list[Failure] = []
@@ -88,10 +89,11 @@ class Control:
         self.stopped_by = self.stopped_by or "interrupted"
 
     async def control(self, question: dict[str, Any]) -> dict[str, Any]:
-        # Off the loop: the file is read, and the log may be long.
-        new = await asyncio.to_thread(self._log.update)
-        for line in new:
-            self._count(line)
+        # One at a time: agents ask side by side, and lines count in their order.
+        async with self._reading:
+            # Off the loop: the file is read, and the log may be long.
+            for line in await asyncio.to_thread(self._log.update):
+                self._count(line)
         if question["at"] != "pre-step":
             self._call(question)
             return {"go": True}
