@@ -11,6 +11,7 @@ from results.pairs import OFF, Study
 from results.run import load_run, write_tables
 from results.stats import clustered, wilson
 from results.summary import rows
+from results.trace import Step
 from tests.results.script import script
 from tests.results.second_derivation import differences
 from tests.results.synthetic import anything, quick, run_directory
@@ -123,6 +124,17 @@ def test_medians_leave_out_what_is_not_known():
     assert (found.value, found.n, found.unique, found.count) == (2, 2, 2, None)
     assert estimate.total([("a", None)]).value is None
     assert estimate.rate(cell.setting, []).value is None
+
+
+def test_a_pair_with_an_unknown_side_is_in_neither_sum():
+    traces = [script("s s s s", seed=seed) for seed in (1, 2)]
+    traces += [script("s s s!cb@host", seed=seed, arm="host") for seed in (1, 2)]
+    steps = [event for event in traces[3].events if isinstance(event, Step)]
+    untold = [replace(event, input_tokens=None) if event is steps[0] else event for event in traces[3].events]
+    found = figures([*traces[:3], replace(traces[3], events=tuple(untold))])
+    for metric, value in (("saved_tokens_total", 110), ("off_after_onset_tokens_total", 440), ("saved_calls_total", 4)):
+        row = found["lazy", "host", "", "", metric]
+        assert (row.value, row.n) == (value, 1 if "tokens" in metric else 2)
 
 
 def test_harm_and_rescues_need_twins_that_differ():

@@ -27,7 +27,8 @@ def test_a_denial_by_hand():
 
 
 def test_the_onset_itself_has_delay_0():
-    assert act(pair("n s s s", "n s!cb@host s s")).delay == Delay(0, 0, 0, 0, 0)
+    found = act(pair("n s s s", "n s!cb@host s s"))
+    assert (found.status, found.delay) == ("acted", Delay(0, 0, 0, 0, 0))
 
 
 def test_before_the_onset_is_early():
@@ -51,6 +52,11 @@ def test_the_first_nudge_is_apart_from_the_first_denial():
 def test_another_agent_is_no_detection():
     found = pair("n A:s A:s A:s A:s", "n s!cb@host A:s A:s A:s!cb@host")
     assert (act(found).act.agent, act(found).delay.units) == ("A", 2)
+
+
+def test_what_other_agents_spent_is_no_delay():
+    found = act(pair("s s s s", "s A:n A:n s A:n s!cb@host"))
+    assert (found.delay.units, found.delay.turns, found.delay.tokens) == (2, 2, 220)
 
 
 def test_primed_episodes_count_from_the_last_primed_call():
