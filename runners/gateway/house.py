@@ -60,25 +60,28 @@ class House:
 
         async def begin() -> Episode:
             episode = self._gateway.open(name, settings, guest=guest)
-            self.cast.assign(name, role)
-            if guest is not None:
-                stay = _Stay(guest)
-                self._stays[name] = stay
-                await stay.begin()
+            try:
+                self.cast.assign(name, role)
+                if guest is not None:
+                    stay = _Stay(guest)
+                    await stay.begin()
+                    self._stays[name] = stay
+            except BaseException:
+                await self._end(name)
+                raise
             return episode
 
         return self.call(begin())
 
     def close(self, name: str) -> None:
         """Ends an episode; nothing happens where none is open under that name. Raises HouseGone."""
+        self.call(self._end(name))
 
-        async def end() -> None:
-            self._gateway.close(name)
-            self.cast.release(name)
-            if (stay := self._stays.pop(name, None)) is not None:
-                await stay.end()
-
-        self.call(end())
+    async def _end(self, name: str) -> None:
+        self._gateway.close(name)
+        self.cast.release(name)
+        if (stay := self._stays.pop(name, None)) is not None:
+            await stay.end()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs `work` on the gateway's event loop and waits for it. Raises HouseGone where that has ended."""
