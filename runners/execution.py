@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from runners.gateway.cast import Cast
 from runners.gateway.engine_options import EngineOptions
 from runners.gateway.house import House
 from runners.gateway.opening import calm_threads, open_backend, parse_sampler
+from runners.harness.composition import Addresses, compose
 from runners.harness.layout import Scratch
 from runners.harness.proof import NotProven, Prover
 from runners.plan import Matrix, Mode, Player, parse_actor, parse_scenarios, plan
@@ -69,9 +71,10 @@ class Request:
 
 
 def execute(request: Request) -> int:
-    """Gives the exit status. Raises UserError before anything is written."""
+    """Gives the exit status. Raises UserError for what the user can mend, before anything is written where it can."""
     calm_threads()
-    return _Execution(request).run()
+    with _interruptible():
+        return _Execution(request).run()
 
 
 class _Execution:
@@ -85,6 +88,7 @@ class _Execution:
         self._plans = {model: plan(self._matrix, self._stack, self._player(model, None)) for model in self._models}
         if not any(self._plans.values()):
             raise UserError("nothing to run: none of the scenarios has a looping course")
+        self._check_plans()
 
     def _asked(self) -> tuple[str, Matrix]:
         request = self._request
@@ -125,7 +129,7 @@ class _Execution:
         request = self._request
         if request.jobs is not None:
             _at_least("--jobs", request.jobs, 1)
-        if request.wall_limit <= 0:
+        if not 0 < request.wall_limit < float("inf"):
             raise UserError(f"--wall-limit {request.wall_limit:g}: give seconds above 0")
         if (request.resume or request.tape_only) and request.out is None:
             raise UserError("--resume and --tape-only go on with a run: name its folder with --out")
@@ -135,6 +139,19 @@ class _Execution:
             if self._models.count(model) > 1:
                 raise UserError(f"--model {model} stands there twice")
 
+    def _check_plans(self) -> None:
+        owners: dict[str, str] = {}
+        kinds: set[tuple[str, str]] = set()
+        for model, specs in self._plans.items():
+            for spec in specs:
+                if (owner := owners.setdefault(spec.name, model)) != model:
+                    raise UserError(f"--model {owner} and --model {model} have one name, {spec.model}: rename a file")
+                kind = (spec.arm.name, str(spec.scenario.needs))
+                if kind not in kinds:
+                    kinds.add(kind)
+                    # For what is wrong with the folders of plugins.
+                    compose(spec.arm, self._stack, spec.scenario.needs, 1, Addresses("", "", ""))
+
     # -- the run -------------------------------------------------------------------------------------------------
 
     def run(self) -> int:
@@ -142,11 +159,11 @@ class _Execution:
         specs = [spec for model in self._models for spec in self._plans[model]]
         if request.dry_run:
             return self._print_plan(specs)
-        directory = self._directory()
-        say = _Say(directory, quiet=request.as_json)
         finished: list[Finished] = []
         status = 0
-        with _interruptible(), _scratch() as scratch:
+        with _scratch() as scratch:
+            directory = self._directory()
+            say = _Say(directory, quiet=request.as_json)
             try:
                 self._prove(directory, scratch, specs, say)
                 with Progress(specs, tty=sys.stderr.isatty() and not request.as_json) as progress:
@@ -172,7 +189,7 @@ class _Execution:
         player = self._player(model, backend)
         specs = plan(self._matrix, self._stack, player)
         if backend is not None:
-            self._book(directory, backend)
+            self._book(directory, model, backend)
         with House(Cast(backend)) as house:
             runner = DshRunner(house, self._stack, scratch, kept=directory.failed, wall_seconds=request.wall_limit)
             suite = Suite(runner, directory, jobs=self._jobs(actor), fresh=request.tape_only)
@@ -186,10 +203,9 @@ class _Execution:
             # One request at a time and prefixes reused in whole batches: equal prompts get equal completions.
             options = EngineOptions(deterministic=True, **layers)
         name = model
-        if request.tape_only and ("/" in model or model.endswith(".gguf")):
-            name = next(
-                (each["sha256"] for each in directory.manifest.get("models", ()) if each["path"] == model), model
-            )
+        if request.tape_only:
+            booked = (each for each in directory.manifest.get("models", ()) if each["given"] == model)
+            name = next((each["sha256"] for each in booked), model)
         return open_backend(name, options, tape=directory.tape, tape_only=request.tape_only, cache=request.cache)
 
     def _player(self, model: str, backend: Backend | None) -> Player:
@@ -198,8 +214,20 @@ class _Execution:
         if actor is not None:
             return Player(model, None, actor, None)
         if backend is None:
-            return Player(Path(model).name, None, None, None)
+            return Player(self._named(model), None, None, None)
         return Player(backend.name, _card(backend).sha256, None, backend.sampler)
+
+    def _named(self, model: str) -> str:
+        """The name that a model has in the run. Raises UserError where there is none of it, or its file is not there
+        although it will be loaded."""
+        from runners.models import catalog, resolve
+
+        if not (self._request.dry_run or self._request.tape_only):
+            return resolve.resolve(model, self._request.cache).name
+        known = catalog.builtin()
+        if model not in known.models and resolve.is_path(model):
+            return Path(model).stem
+        return known.find(model, also="; or give the path of a .gguf file").name
 
     def _jobs(self, actor: str | None) -> int:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -265,10 +293,11 @@ class _Execution:
             },
         }
 
-    def _book(self, directory: RunDirectory, backend: Backend) -> None:
-        """Writes the model into the manifest, once."""
+    def _book(self, directory: RunDirectory, given: str, backend: Backend) -> None:
+        """Writes the model into the manifest, once. Raises UserError where another file stood under that name."""
         card = _card(backend)
         entry = {
+            "given": given,
             "name": card.name,
             "sha256": card.sha256,
             "window": card.window,
@@ -278,6 +307,12 @@ class _Execution:
             "sampler": card.sampler.model_dump(mode="json"),
         }
         models = directory.manifest.setdefault("models", [])
+        for known in models:
+            if known["given"] == given and known["sha256"] != card.sha256:
+                raise UserError(
+                    f"--model {given}: the run in {directory.path} was begun with another file of that name: sha256 "
+                    f"{known['sha256']} there, {card.sha256} now; take the file back, or another --out"
+                )
         if entry not in models:
             models.append(entry)
             directory.write_manifest()
@@ -308,7 +343,7 @@ class _Execution:
         words = [word for word in sys.argv[1:] if word != "--resume"]
         if self._request.out is None:
             words += ["--out", str(directory.path)]
-        return " ".join(["tripbench", *words, "--resume"])
+        return shlex.join(["tripbench", *words, "--resume"])
 
 
 class _Say:

@@ -12,6 +12,8 @@ from guards.errors import UserError
 PATH_CHARS = 72
 """Length of every workspace path, whatever machine and run. The harness counts the real path's characters into its
 token meter, so that a longer one could move a compaction by a step; and a tape is only replayed by equal prompts."""
+EPISODE_CHARS = 9
+"""Of the names that the runner gives to episodes here."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +40,22 @@ class Scratch:
     """The temporary folder that the episodes of a run live in. Removed when the run ends, however it does."""
 
     def __init__(self, parent: Path | None = None) -> None:
-        """`parent` None is the system's temporary folder."""
-        self.root = Path(tempfile.mkdtemp(prefix="tripbench-", dir=parent)).resolve()
+        """`parent` None is the system's temporary folder. Raises UserError where it can not be had, or where its path
+        leaves no room for an episode with a name of `EPISODE_CHARS`."""
+        try:
+            self.root = Path(tempfile.mkdtemp(prefix="tripbench-", dir=parent)).resolve()
+        except OSError as error:
+            raise UserError(f"no temporary folder: {error.strerror or error}; set TMPDIR to one") from error
+        try:
+            self._missing("e" * EPISODE_CHARS)
+        except UserError:
+            self.remove()
+            raise
 
     def layout(self, episode: str) -> Layout:
         """A fresh place for an episode. Raises UserError where the system's temporary folder has too long a path."""
         stem = self.root / episode
-        missing = PATH_CHARS - len(str(stem / "ws")) - 1
-        if missing < 1:
-            raise UserError(
-                f"{self.root}: the path of the temporary folder is too long ({PATH_CHARS} characters are there for all "
-                "of it); set TMPDIR to a shorter one"
-            )
-        root = stem / ("w" * missing)
+        root = stem / ("w" * self._missing(episode))
         shutil.rmtree(stem, ignore_errors=True)
         made = Layout(
             root=stem,
@@ -64,6 +69,16 @@ class Scratch:
             folder.mkdir(parents=True)
         made.log.touch()
         return made
+
+    def _missing(self, episode: str) -> int:
+        """How many characters a workspace's path lacks, of an episode with that name."""
+        missing = PATH_CHARS - len(str(self.root / episode / "ws")) - 1
+        if missing < 1:
+            raise UserError(
+                f"{self.root}: the path of the temporary folder is too long ({PATH_CHARS} characters are there for all "
+                "of it); set TMPDIR to a shorter one"
+            )
+        return missing
 
     def remove(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
