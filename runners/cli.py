@@ -59,11 +59,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        print("tripbench: interrupted", file=sys.stderr)
-        return 130
+        status = 130
     except typer.TyperException as error:
         text = " ".join(error.format_message().split()).rstrip(".")
         return _fail(f"{text} (tripbench --help lists what there is)")
+    if status == 130:
+        print("tripbench: interrupted", file=sys.stderr)
     return status if isinstance(status, int) else 0
 
 

@@ -173,7 +173,8 @@ class _Execution:
                 say(f"tripbench: error: {failed}", error=True)
                 return 1
             except (KeyboardInterrupt, Interrupted):
-                say(f"tripbench: interrupted; go on with: {self._go_on(directory)}", error=True)
+                # The command line says that it was interrupted.
+                say(f"tripbench: what is finished is kept; go on with: {self._go_on(directory)}", error=True)
                 return INTERRUPTED
         failed_ones = [each for each in finished if each.failure is not None]
         for each in failed_ones:
