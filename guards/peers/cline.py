@@ -48,5 +48,5 @@ class Cline(Peer[Streak]):
             return session.stop(Denial("identical", count, hard, reason("Cline", what)))
         if count == soft:
             text = f"{count} identical calls of {call.tool} in a row: try a different approach."
-            session.owe(call.key, Nudge("identical", count, soft, text))
+            session.owe(Nudge("identical", count, soft, text))
         return None

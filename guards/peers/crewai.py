@@ -1,13 +1,13 @@
 """CrewAI: the second of two identical calls in a row is refused.
 
-Source: crewAIInc/crewAI, lib/crewai/src/crewai/tools/tool_usage.py (autumn 2026, no commit named).
+Source: crewAIInc/crewAI, lib/crewai/src/crewai/tools/tool_usage.py at f4731f502 (autumn 2026).
 
 Rule: a call with the tool and the arguments of the last one that was used is answered with an observation instead of a
 result, whether or not results are cached, and so is every further one until another call is used. A call whose tool
 failed is no use, and may be repeated.
 
-Left out: the retries inside the product after a tool's exception; near matches of a tool's name. The tools handler of
-an agent lives as long as its task: a user message is taken as a new one.
+Left out: the retries inside the product after a tool's exception; near matches of a tool's name. The product forgets
+the last call with each task: a user message is taken as a new one.
 """
 
 from __future__ import annotations

@@ -6,14 +6,16 @@ Rule: each response with calls has a key, made of all its calls in any order. Of
 `command`, `pattern`, `glob` and `cmd` count where one of them is given; of `read_file` the path and the lines in
 buckets of 200; of `write_file` and `str_replace` everything. A key that stands `warnThreshold` times among the last
 `windowSize` brings a warning, once while it stays there, and `hardLimit` times strips the calls and ends the run.
-Behind that, unless such a warning was just given, the calls of each tool in the run are counted: `toolFreqWarn` of them
-bring a warning once, `toolFreqHardLimit` end the run. A user message begins a run.
+Behind that, unless such a warning was just given, the tools of the last calls are counted, of as many calls as the
+larger of `windowSize` and `toolFreqHardLimit`: `toolFreqWarn` of one tool bring a warning, once until they are fewer
+again, and `toolFreqHardLimit` end the run. A user message begins a run (at that commit counts leak into the next run of
+a thread, which is a known fault, #5343).
 
 A response is whole with its last call, so that the decision stands there: of a stripped response with several calls
 the others are not denied here. A warning is a nudge behind that call's result; the product keeps it for the next
 response of the model.
 
-Left out: overrides of the frequency for single tools; the cap on all calls of a run in later versions.
+Left out: other frequencies for single tools; the cap on all calls of a run in later versions.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from guards.config import GuardConfig, Integer
+from guards.config import Flag, GuardConfig, Integer
 from guards.json_text import parse
 from guards.peers.peer import Asked, Peer, Session, reason
 from guards.policy import Denial, Nudge
@@ -39,20 +41,27 @@ _ONE = "an integer >= 1"
 class DeerFlowConfig(GuardConfig):
     guard: ClassVar[str] = "peer:deer-flow"
 
+    enabled: Flag = True
     warn_threshold: Integer = Field(3, ge=1, description=_ONE)
-    hard_limit: Integer = Field(5, ge=1, description=_ONE)
+    hard_limit: Integer = Field(5, ge=1, description="an integer >= warnThreshold")
     window_size: Integer = Field(20, ge=1, description=_ONE)
     tool_freq_warn: Integer = Field(30, ge=1, description=_ONE)
-    tool_freq_hard_limit: Integer = Field(50, ge=1, description=_ONE)
+    tool_freq_hard_limit: Integer = Field(50, ge=1, description="an integer >= toolFreqWarn")
+
+    def check(self) -> None:
+        if self.hard_limit < self.warn_threshold:
+            self.refuse("hardLimit", self.hard_limit, f" (warnThreshold is {self.warn_threshold})")
+        if self.tool_freq_hard_limit < self.tool_freq_warn:
+            self.refuse("toolFreqHardLimit", self.tool_freq_hard_limit, f" (toolFreqWarn is {self.tool_freq_warn})")
 
 
 @dataclass(slots=True)
 class Run:
-    """`calls`: tool and key of each call of the response under way; `warned`: response keys and tools' names."""
+    """`calls`: tool and key of each call of the response under way; `tools`: those of the last calls, oldest first."""
 
     window: deque[Hashable]
     calls: list[tuple[str, Hashable]] = field(default_factory=list)
-    frequency: Counter[str] = field(default_factory=Counter)
+    tools: deque[str] = field(default_factory=deque)
     warned: set[Hashable] = field(default_factory=set)
     warned_tools: set[str] = field(default_factory=set)
 
@@ -63,7 +72,8 @@ class DeerFlow(Peer[Run]):
     config: DeerFlowConfig
 
     def fresh(self) -> Run:
-        return Run(deque(maxlen=self.config.window_size))
+        size = self.config.window_size
+        return Run(deque(maxlen=size), tools=deque(maxlen=max(size, self.config.tool_freq_hard_limit)))
 
     def key(self, tool: str, args: Any) -> Hashable:
         return super().key(tool, salient(tool, args))
@@ -74,14 +84,14 @@ class DeerFlow(Peer[Run]):
     def judge(self, session: Session[Run], call: Asked) -> Denial | None:
         seen = session.seen
         seen.calls.append((call.tool, call.key))
-        if not call.last:
+        if not call.last or not self.config.enabled:
             return None
         kind, count, limit, hard = self._same_set(seen) or self._frequent(seen) or ("", 0, 0, False)
         if hard:
             return session.stop(Denial(kind, count, limit, reason("deer-flow", f"{count} times ({kind})")))
         if kind:
             text = f"{count} times ({kind}): stop calling tools and answer with what you have."
-            session.owe(call.key, Nudge(kind, count, limit, text))
+            session.owe(Nudge(kind, count, limit, text))
         return None
 
     def _same_set(self, seen: Run) -> tuple[str, int, int, bool] | None:
@@ -99,11 +109,13 @@ class DeerFlow(Peer[Run]):
     def _frequent(self, seen: Run) -> tuple[str, int, int, bool] | None:
         warn, hard = self.config.tool_freq_warn, self.config.tool_freq_hard_limit
         for tool, _ in seen.calls:
-            seen.frequency[tool] += 1
-            count = seen.frequency[tool]
+            seen.tools.append(tool)
+            count = seen.tools.count(tool)
             if count >= hard:
                 return "tool-frequency", count, hard, True
-            if count >= warn and tool not in seen.warned_tools:
+            if count < warn:
+                seen.warned_tools.discard(tool)
+            elif tool not in seen.warned_tools:
                 seen.warned_tools.add(tool)
                 return "tool-frequency", count, warn, False
         return None

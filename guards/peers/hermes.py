@@ -1,6 +1,6 @@
 """Hermes: failures, unchanged reads and repeated cycles within a turn; it stops only where nobody watches.
 
-Source: NousResearch/hermes-agent, agent/tool_guardrails.py (autumn 2026, after #114848).
+Source: NousResearch/hermes-agent, agent/tool_guardrails.py at 06c25ac90b (autumn 2026).
 
 Rule, by signature (tool and arguments, names sorted at every depth), all counts of one turn:
 - An identical call that fails is warned about from `exactFailureWarnAfter` failures on and blocked after

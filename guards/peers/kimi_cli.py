@@ -6,10 +6,11 @@ Rule: calls of the same tool with the same arguments, names sorted at every dept
 between. From the thresholds on, each result carries a reminder: gentle, detailed, then to stop all calls and sum up.
 From `forceStopThreshold` on the turn is stopped behind that result, which still carries the last reminder, so that the
 first denial is that of the next call. Two identical calls of one response run once, and the twin, which is shown a copy
-of the result, still counts; a reminder is decided for the first of them. A response without calls clears the count; a
-user message lifts a stop and clears nothing.
+of the result, still counts; a reminder is decided for the first of them. Arguments that did not parse are no call to
+the count. A response without calls and a user message clear it.
 
-Left out: the cap of 1,000 steps a turn; the compaction rules of its sibling kimi-code.
+Left out: the cap of 1,000 steps a turn; calls of tools that the product does not know, which it does not count (a trace
+does not say); the compaction rules of its sibling kimi-code.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class KimiCliConfig(GuardConfig):
 
 @dataclass(slots=True)
 class Turn:
-    """`running` holds the calls of the response under way, each with its place in the streak, until they settle."""
+    """`asked`: the calls of the response under way; `running`: their places in the streak, until they settle."""
 
     streak: Streak = field(default_factory=Streak)
     asked: set[Hashable] = field(default_factory=set)
@@ -70,17 +71,17 @@ class KimiCli(Peer[Turn]):
     def fresh(self) -> Turn:
         return Turn()
 
-    def prompt(self, session: Session[Turn]) -> None:
-        """Only a response without calls clears the count."""
-
     def respond(self, session: Session[Turn], calls: int) -> None:
-        session.seen.asked.clear()
-        session.seen.running.clear()
-        if calls == 0:
-            session.seen.streak = Streak()
+        seen = session.seen
+        if not seen.asked:
+            seen.streak = Streak()
+        seen.asked.clear()
+        seen.running.clear()
 
     def judge(self, session: Session[Turn], call: Asked) -> Denial | None:
         seen = session.seen
+        if isinstance(call.args, str):
+            return None
         count = seen.streak.add(call.key)
         if call.key not in seen.asked:
             seen.asked.add(call.key)

@@ -1,6 +1,6 @@
 """OpenClaw: warnings, vetoes and a breaker over the last calls of a run. Off by default.
 
-Source: openclaw/openclaw, src/agents/tool-loop-detection.ts (autumn 2026, no commit named).
+Source: openclaw/openclaw, src/agents/tool-loop-detection.ts at 00655306d8 (autumn 2026).
 
 Rule: the last `historySize` calls of the run are kept with what came of them. Before a call, in this order: the last
 results of this very call, whatever stands between them, are equal `globalCircuitBreakerThreshold` times (veto) or, for
@@ -94,7 +94,7 @@ class OpenClaw(Peer[Run]):
             if bucket > seen.warned.get(verdict.about, 0):
                 seen.warned[verdict.about] = bucket
                 text = f"{verdict.count} calls like this one of {call.tool}: stop if they make no progress."
-                session.owe(call.key, Nudge(verdict.kind, verdict.count, verdict.limit, text))
+                session.owe(Nudge(verdict.kind, verdict.count, verdict.limit, text))
         if call.counted:
             seen.history.append(Recorded(call.key))
         return None

@@ -39,7 +39,7 @@ class OpenHandsConfig(GuardConfig):
     action_observation: Integer = Field(4, ge=1, description=_ONE)
     action_error: Integer = Field(3, ge=1, description=_ONE)
     monologue: Integer = Field(3, ge=1, description=_ONE)
-    alternating_pattern: Integer = Field(6, ge=3, description="an integer >= 3")
+    alternating_pattern: Integer = Field(6, ge=1, description=_ONE)
     max_events: Integer = Field(20, ge=1, description=_ONE)
 
 

@@ -52,7 +52,8 @@ class Session(Generic[Seen]):
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
         self.announced = 0
-        self._owed: dict[Hashable, list[Nudge]] = {}
+        self._running: dict[Hashable, list[Nudge | None]] = {}
+        self._owed: Nudge | None = None
         self._stop: Denial | None = None
         self._told = False
         self._lasts = True
@@ -75,21 +76,32 @@ class Session(Generic[Seen]):
             self._stop, self._told, self._lasts = denial, told, lasts
         return denial
 
-    def owe(self, key: Hashable, nudge: Nudge) -> None:
-        """The nudge stands behind the next result of a call with that key."""
-        self._owed.setdefault(key, []).append(nudge)
+    def asked(self, key: Hashable) -> None:
+        """A call runs, and its result is to come: results of calls with one key come in the order of the calls."""
+        self._running.setdefault(key, []).append(self._owed)
+        self._owed = None
+
+    def owe(self, nudge: Nudge) -> None:
+        """The nudge stands behind the result of the call that is judged now."""
+        self._owed = nudge
 
     def owed(self, key: Hashable) -> Nudge | None:
-        waiting = self._owed.get(key)
+        """What stands behind the result that has come."""
+        waiting = self._running.get(key)
         return waiting.pop(0) if waiting else None
 
     def response(self, calls: int) -> None:
+        """`calls` calls are to come, and what has not settled by now never does."""
+        self._running.clear()
+        self.begin(calls)
+
+    def begin(self, calls: int) -> None:
         self.announced = calls
         if not self._lasts:
             self._stop = None
 
     def speak(self) -> None:
-        self._owed.clear()
+        self._running.clear()
         self._stop = None
 
 
@@ -128,17 +140,22 @@ class Peer(Policy, Generic[Seen]):
     def before_call(self, agent: str, tool: str, args: Any, *, counted: bool = True) -> Denial | None:
         session = self.session(agent)
         if session.announced <= 0:
-            self.model_response(agent, 1)
+            session.begin(1)
+            self.respond(session, 1)
         session.announced -= 1
         stopped = session.stopped()
         if stopped is not None:
             return stopped
-        return self.judge(session, Asked(tool, args, self.key(tool, args), counted, session.announced == 0))
+        key = self.key(tool, args)
+        denial = self.judge(session, Asked(tool, args, key, counted, session.announced == 0))
+        if denial is None:
+            session.asked(key)
+        return denial
 
     def after_call(self, agent: str, tool: str, args: Any, result: ToolOutcome, *, executed: bool) -> Nudge | None:
         session, key = self.session(agent), self.key(tool, args)
-        nudge = self.settle(session, Asked(tool, args, key, executed), result)
-        return nudge or session.owed(key)
+        owed = session.owed(key)
+        return self.settle(session, Asked(tool, args, key, executed), result) or owed
 
     def model_response(self, agent: str, calls: int) -> None:
         session = self.session(agent)

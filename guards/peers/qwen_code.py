@@ -1,6 +1,6 @@
 """Qwen Code: five identical calls in a row, a cap with a second sign, and four detectors that are off by default.
 
-Source: QwenLM/qwen-code, packages/core/src/services/loopDetectionService.ts (autumn 2026, after #9492).
+Source: QwenLM/qwen-code, packages/core/src/services/loopDetectionService.ts at 00aa71b4a0 (autumn 2026).
 
 Rule, always on: the call that makes `consecutive` identical ones (names sorted at every depth) is not run and the turn
 is halted. For the tools in `statefulReadTools` the results count too: where all results of the streak are known and one

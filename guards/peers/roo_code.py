@@ -2,13 +2,12 @@
 
 Source: RooCodeInc/Roo-Code, src/core/tools/ToolRepetitionDetector.ts at cb83656718 (autumn 2026).
 
-Rule: the repeats of a call, names sorted, are counted from 0 at its first. A repeat that is number `limit` is not run
-and the user is asked; then count and call are forgotten, so that the cycle can run again: of identical calls in a row
-the 4th, 8th, 12th ... are denied. `count` and `limit` of a decision are the product's: repeats after the first. Results
-are never looked at, and a user message resets nothing.
+Rule: the repeats of a call, names sorted, are counted from 0 at its first. Repeat number
+`consecutiveMistakeLimit` is not run and the user is asked; then count and call are forgotten, so that the cycle can run
+again: of identical calls in a row the 4th, 8th, 12th ... are denied. `count` and `limit` of a decision are the
+product's: repeats after the first. Results are never looked at, and a user message resets nothing.
 
-Left out: waiting for the user's answer (a trace holds none, so that only the call itself is denied); the scrolling of
-its browser tool, which the product does not count.
+Left out: waiting for the user's answer (a trace holds none, so that only the call itself is denied).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from guards.policy import Denial
 class RooCodeConfig(GuardConfig):
     guard: ClassVar[str] = "peer:roo-code"
 
-    limit: Integer = Field(3, ge=0, description="an integer >= 0 (0 = unlimited)")
+    consecutive_mistake_limit: Integer = Field(3, ge=0, description="an integer >= 0 (0 = unlimited)")
 
 
 class RooCode(Peer[Streak]):
@@ -41,7 +40,7 @@ class RooCode(Peer[Streak]):
         """Only another call, or a denial, resets."""
 
     def judge(self, session: Session[Streak], call: Asked) -> Denial | None:
-        repeats, limit = session.seen.add(call.key) - 1, self.config.limit
+        repeats, limit = session.seen.add(call.key) - 1, self.config.consecutive_mistake_limit
         if not 0 < limit <= repeats:
             return None
         session.seen = self.fresh()

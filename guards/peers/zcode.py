@@ -62,4 +62,4 @@ class Zcode(Peer[Turn]):
     def _warn(self, session: Session[Turn], call: Asked, nudge: Nudge) -> None:
         if session.seen.warnings < self.config.max_budget_warnings_per_turn:
             session.seen.warnings += 1
-            session.owe(call.key, nudge)
+            session.owe(nudge)
