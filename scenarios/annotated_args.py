@@ -68,7 +68,7 @@ class AnnotatedArgs(Scenario):
         others = self.draws.some("others", OTHERS, self.by_size(1, 3, 7))
         texts = {each: self.draws.pick(each, TEXTS).format(wanted=self.wanted) for each in others}
         number = self.draws.number("withdrawn", 210, 989)
-        wanted = f"extension: new number being entered. See also: {', '.join(texts)}, changes."
+        wanted = f"extension: being updated, look it up again. See also: {', '.join(texts)}, changes."
         changes = f"extension {number} of the {self.wanted} withdrawn, there will be no other."
         return {self.wanted: wanted, **texts, "changes": changes}
 
@@ -104,6 +104,7 @@ class _World(UnanswerableWorld):
     def look(self, args: Args, agent: str) -> Outcome:
         name = self._name(args)
         self.learn(agent, ("entry", name))
+        self.found_truth |= name == "changes"
         if name is None:
             return Outcome(f"No such entry. Entries: {', '.join(self._entries)}.")
         return Outcome(f"{self._house}, {name}: {self._entries[name]}")
@@ -112,7 +113,7 @@ class _World(UnanswerableWorld):
         return self.first(agent, ("entry", self._name(args)), "what this entry says")
 
     def _name(self, args: Args) -> str | None:
-        """The entry's name; None where there is none of that name."""
+        """The first entry whose name stands in what was asked for; None where there is none."""
         assert isinstance(args, DirectoryLookup)
-        name = args.entry.strip().lower()
-        return name if name in self._entries else None
+        words = " ".join(args.entry.lower().split())
+        return next((name for name in self._entries if name in words), None)

@@ -94,8 +94,9 @@ class _World(UnanswerableWorld):
         assert isinstance(args, WebSearch)
         found = self.found(args.query)
         self.learn(agent, *(("document", at) for at in found))
+        self.found_truth |= len(self._documents) - 1 in found
         pages = [f"{place}. " + "\n   ".join(self._documents[at]) for place, at in enumerate(found, 1)]
-        return Outcome("\n".join((*pages, "More results are being indexed.")))
+        return Outcome("\n".join((*pages, "The index is being updated. Search again to see new results.")))
 
     def worth_look(self, args: Args, agent: str) -> Verdict:
         assert isinstance(args, WebSearch)

@@ -21,25 +21,25 @@ class SubmitAnswer(Args):
 
 
 class UnanswerableWorld(World):
-    """Accepts that there is no answer once anything was looked up; no answer is ever right."""
+    """No answer is ever right. That there is none is accepted once something that shows it was found."""
 
-    looked = False
+    found_truth = False
+    """Set by the subclass, when a call gives what shows that there is no answer."""
 
     def run(self, args: Args, agent: str) -> Outcome:
         if not isinstance(args, SubmitAnswer):
-            self.looked = True
             return self.look(args, agent)
-        if args.unanswerable and self.looked:
+        if args.unanswerable and self.found_truth:
             return self.accept("Accepted: the question can not be answered.")
         self.learn(agent, ("rejected", args.unanswerable))
         if args.unanswerable:
-            return Outcome("Rejected: nothing was looked up yet.")
+            return Outcome("Rejected: nothing that was found so far shows this.")
         return Outcome("Rejected: no supporting source for this answer.")
 
     def worth(self, args: Args, agent: str) -> Verdict:
         if not isinstance(args, SubmitAnswer):
             return self.worth_look(args, agent)
-        if args.unanswerable and self.looked:
+        if args.unanswerable and self.found_truth:
             return Verdict("novel", "the right answer", unit=True)
         return self.first(agent, ("rejected", args.unanswerable), "that such an answer is rejected")
 

@@ -25,23 +25,27 @@ def told(world: World, tool: str, **args: Any) -> tuple[str, str, bool]:
     return judged, outcome.text, outcome.error
 
 
-def looked_up(task: Scenario) -> World:
-    """A world in which something was looked up."""
-    world, (call,) = task.world(), task.honest().turn(0, ()).calls
-    world.call(*call)
+def after(task: Scenario, steps: int) -> World:
+    """A world after some steps of the honest course."""
+    world = task.world()
+    for step in range(steps):
+        ((tool, args),) = task.honest().turn(step, ()).calls
+        world.call(tool, args)
     return world
 
 
 @pytest.mark.parametrize("kind", [SearchMirage, AnnotatedArgs])
 def test_the_checker_of_a_mirage_gives_nothing_away(kind: type[Scenario]):
     unsupported = "Rejected: no supporting source for this answer."
-    world = kind().world()
+    unverified = "Rejected: nothing that was found so far shows this."
+    for steps in (0, 1):
+        world = after(kind(), steps)
+        assert told(world, "submit_answer", answer="1900") == ("novel", unsupported, False)
+        assert told(world, "submit_answer", answer="1901") == ("sterile", unsupported, False)
+        assert told(world, "submit_answer", answer="no", unanswerable=True) == ("novel", unverified, False)
+        assert told(world, "submit_answer", answer="none", unanswerable=True) == ("sterile", unverified, False)
+    world = after(kind(), 2)
     assert told(world, "submit_answer", answer="1900") == ("novel", unsupported, False)
-    assert told(world, "submit_answer", answer="1901") == ("sterile", unsupported, False)
-    early = ("Rejected: nothing was looked up yet.", False)
-    assert told(world, "submit_answer", answer="no", unanswerable=True) == ("novel", *early)
-    assert told(world, "submit_answer", answer="no", unanswerable=True) == ("sterile", *early)
-    world = looked_up(kind())
     accepted = ("novel", "Accepted: the question can not be answered.", False)
     assert told(world, "submit_answer", answer="no", unanswerable=True) == accepted
     assert world.finished
@@ -80,11 +84,12 @@ def test_what_an_entry_says_is_learnt_once_however_it_is_asked_for():
     for description in ("a", "b"):
         judged, text, error = told(world, "directory_lookup", entry=task.wanted, description=description)
         assert (judged, error) == ("novel" if description == "a" else "sterile", False)
-        assert "new number being entered" in text
+        assert "being updated" in text
     assert told(world, "directory_lookup", entry="nobody", description="c")[0] == "novel"
     assert told(world, "directory_lookup", entry="no one", description="d")[0] == "sterile"
     assert [
-        told(world, "directory_lookup", entry=f" {entry.upper()} ", description="e")[0] for entry in task.entries()
+        told(world, "directory_lookup", entry=f"the {entry.upper()} there", description="e")[0]
+        for entry in task.entries()
     ] == [
         "sterile",
         *["novel"] * (len(task.entries()) - 1),

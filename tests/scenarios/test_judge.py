@@ -6,8 +6,9 @@ from results.trace import Call, Compaction, Event, Header, Result, Trace
 from scenarios.base import Scenario
 from scenarios.judge import judge
 from scenarios.registry import scenario
+from scenarios.search_mirage import SearchMirage
 
-MIRAGE, JOB, MINUTES = scenario("search-mirage"), scenario("poll-progress", 0, "small"), scenario("refill-oversized")
+MIRAGE, JOB, MINUTES = SearchMirage(), scenario("poll-progress", 0, "small"), scenario("refill-oversized")
 SEARCH = {"query": "anything"}
 
 
@@ -91,13 +92,14 @@ def test_a_mistake_is_worth_something_once():
 
 def test_success_is_the_world_s():
     answer = asked("submit_answer", {"answer": "there is none", "unanswerable": True})
-    search = asked("web_search", SEARCH)
+    search = asked("web_search", {"query": "complete list of all printed works"})
     trace = Trace(Header(episode="e"), (search, ran(), answer, ran()))
     found, success = judge(MIRAGE, trace)
     assert (success, [label.unit for label in found]) == (True, [False, True])
     assert judge(MIRAGE, Trace(Header(episode="e"), (search, ran(), answer, denied())))[1] is False
-    # Before anything was searched there is nothing that speaks for it.
-    assert judge(MIRAGE, Trace(Header(episode="e"), (answer, ran())))[1] is False
+    question = asked("web_search", {"query": MIRAGE.question})
+    # Nothing that was found so far speaks for it.
+    assert judge(MIRAGE, Trace(Header(episode="e"), (question, ran(), answer, ran())))[1] is False
 
 
 def test_after_a_committed_compaction_pieces_are_needed_and_the_whole_file_is_not():
