@@ -47,6 +47,8 @@ class Arm:
 def parse_arm(text: str, stack: Stack) -> Arm:
     """An arm by its name, over the guards of `stack`. Raises UserError naming the text and what is allowed."""
     names = tuple(entry.name for entry in stack.guards)
+    if NULL in names:
+        raise UserError(f"stack {stack.name}: {NULL!r} is the control guard's name; give the guard another")
     if text == "off":
         return Arm(text)
     if text == "stock":
@@ -59,11 +61,12 @@ def parse_arm(text: str, stack: Stack) -> Arm:
         planes = PLANES if text == "both" else (text,)
         return Arm(text, tuple(Mount(name, plane) for plane in planes for name in names))  # type: ignore[arg-type]
     only, colon, rest = text.partition(":")
-    guard, at, plane = rest.partition("@")
+    guard, at, plane = rest.rpartition("@")
     if only == "only" and colon and guard in names and at and plane in PLANES:
         return Arm(text, (Mount(guard, plane),))
     allowed = ", ".join((*PLAIN, "only:GUARD@host", "only:GUARD@agent"))
-    raise UserError(f"--arms: {text!r} is no arm; use {allowed} with GUARD one of {', '.join(names)}")
+    known = ", ".join(names) or "none: the stack is empty"
+    raise UserError(f"--arms: {text!r} is no arm; use {allowed} with GUARD one of {known}")
 
 
 def parse_arms(text: str, stack: Stack) -> tuple[Arm, ...]:

@@ -37,6 +37,7 @@ from scenarios.base import Size
 if TYPE_CHECKING:
     from runners.gateway.asking import Backend
     from runners.gateway.card import ModelCard
+    from runners.gateway.sampler import Sampler
 
 DEFAULT_ARMS = ("off", "host", "agent", "both")
 ORACLE = 1
@@ -215,20 +216,24 @@ class _Execution:
         if actor is not None:
             return Player(model, None, actor, None)
         if backend is None:
-            return Player(self._named(model), None, None, None)
+            name, sampler = self._known(model)
+            return Player(name, None, None, sampler)
         return Player(backend.name, _card(backend).sha256, None, backend.sampler)
 
-    def _named(self, model: str) -> str:
-        """The name that a model has in the run. Raises UserError where there is none of it, or its file is not there
-        although it will be loaded."""
+    def _known(self, model: str) -> tuple[str, Sampler]:
+        """The name that a model has in the run, and the sampler of its card. Raises UserError where there is none of
+        that name, or its file is not there although it will be loaded."""
+        from runners.gateway.sampler import Sampler
         from runners.models import catalog, resolve
 
         if not (self._request.dry_run or self._request.tape_only):
-            return resolve.resolve(model, self._request.cache).name
+            file = resolve.resolve(model, self._request.cache)
+            return file.name, Sampler.model_validate(file.sampler or {})
         known = catalog.builtin()
         if model not in known.models and resolve.is_path(model):
-            return Path(model).stem
-        return known.find(model, also="; or give the path of a .gguf file").name
+            return Path(model).stem, Sampler()
+        entry = known.find(model, also="; or give the path of a .gguf file")
+        return entry.name, Sampler.model_validate(entry.sampler.given())
 
     def _jobs(self, actor: str | None) -> int:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ CARD = "card"
 
 @dataclass(frozen=True)
 class Player:
-    """Who plays. `actor` None is the model of that name; `sampler` None is what its card recommends."""
+    """Who plays. `actor` None is the model of that name; `sampler` is what its card recommends, None for actors."""
 
     name: str
     sha256: str | None
@@ -67,11 +68,21 @@ class Matrix:
 def plan(matrix: Matrix, stack: Stack, player: Player) -> tuple[EpisodeSpec, ...]:
     """The episodes of one player. Those of one pair stand together, `off` first, so that the tape holds their common
     history when the other arms come. A looping actor plays only where the scenario has its course, and actors play
-    each episode once, in one mode. Raises UserError for names, seeds and numbers that do not exist."""
+    each episode once, in one mode. Modes that come to the same sampler with this player (a card may recommend what
+    another mode sets) are one: the episodes of the first stay. Raises UserError for names, seeds and numbers that do
+    not exist, and where an episode stands there twice."""
     arms = parse_arms(",".join(matrix.arms), stack)
     arms = tuple(sorted(arms, key=lambda arm: arm.name != "off"))
     modes = matrix.modes if player.actor is None else (Mode(),)
-    return tuple(spec for mode in modes for spec in _episodes(matrix, arms, player, mode))
+    specs = tuple(spec for mode in modes for spec in _episodes(matrix, arms, player, mode))
+    counts = Counter(spec.name for spec in specs)
+    if (twice := next((name for name, count in counts.items() if count > 1), None)) is not None:
+        raise UserError(f"episode {twice} stands in the plan twice: give each scenario, seed and mode once")
+    firsts: dict[Hashable, EpisodeSpec] = {}
+    for spec in specs:
+        same = (spec.scenario.name, spec.scenario.size, spec.seed, spec.arm.name, spec.decode_mode, spec.sampler)
+        firsts.setdefault(same, spec)
+    return tuple(firsts.values())
 
 
 def _episodes(matrix: Matrix, arms: Sequence[Arm], player: Player, mode: Mode) -> Iterator[EpisodeSpec]:

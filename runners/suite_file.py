@@ -23,7 +23,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 import scenarios
 from guards.errors import UserError
@@ -32,6 +32,10 @@ from runners.gateway.sampler import Sampler
 from runners.plan import CARD, Matrix, Mode, parse_scenarios
 
 _Strict = ConfigDict(extra="forbid", frozen=True)
+_HINTS = {
+    ".sampler": '; give "card" or settings, as { temperature = 0.0 }',
+    "seeds": "; give how many, from 0, or a list of them",
+}
 
 
 class _ModeRow(BaseModel):
@@ -39,7 +43,7 @@ class _ModeRow(BaseModel):
 
     decode_mode: DecodeMode = "lazy"
     sampler: Literal["card"] | dict[str, Any] = CARD  # type: ignore[assignment]
-    seeds: int | None = Field(default=None, ge=1)
+    seeds: StrictInt | None = Field(default=None, ge=1)
 
 
 class SuiteFile(BaseModel):
@@ -50,9 +54,9 @@ class SuiteFile(BaseModel):
     name: str = Field(min_length=1)
     scenarios: tuple[str, ...] = Field(min_length=1)
     arms: tuple[str, ...] = Field(min_length=1)
-    seeds: int | tuple[int, ...] = 1
-    horizon: int | None = Field(default=None, ge=1)
-    priming: int = Field(default=0, ge=0)
+    seeds: StrictInt | tuple[StrictInt, ...] = 1
+    horizon: StrictInt | None = Field(default=None, ge=1)
+    priming: StrictInt = Field(default=0, ge=0)
     mode: tuple[_ModeRow, ...] = Field(min_length=1)
 
     def matrix(self) -> Matrix:
@@ -83,10 +87,7 @@ def load_suite(name: str) -> tuple[str, Matrix]:
         suite = SuiteFile.model_validate(data)
         return suite.name, suite.matrix()
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(step) for step in first["loc"]) or "file"
-        allowed = f"; keys: {', '.join(SuiteFile.model_fields)}" if first["type"] == "extra_forbidden" else ""
-        raise UserError(f"{path}: {where} = {first['input']!r}: {first['msg']}{allowed}") from error
+        raise UserError(f"{path}: {_wrong(error)}") from error
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
 
@@ -123,6 +124,21 @@ def parse_settings(settings: dict[str, Any]) -> dict[str, Any]:
             f"sampler {key} = {first['input']!r}: {first['msg']}; keys: {', '.join(Sampler.model_fields)}"
         ) from error
     return {key: getattr(checked, key) for key in settings}
+
+
+def _wrong(error: ValidationError) -> str:
+    """The first mistake in a suite file, on one line."""
+    first = error.errors()[0]
+    kind = _ModeRow if first["loc"][0] == "mode" else SuiteFile
+    # Behind a field's name stands which of its types was tried.
+    steps = [step for step in first["loc"] if isinstance(step, int) or step in kind.model_fields or step == "mode"]
+    if first["type"] == "extra_forbidden":
+        return f"unknown key {'.'.join(map(str, first['loc']))}; keys: {', '.join(kind.model_fields)}"
+    where = ".".join(str(step) for step in steps) or "file"
+    if first["type"] == "missing":
+        return f"{where} is missing"
+    hint = next((hint for end, hint in _HINTS.items() if where.endswith(end)), "")
+    return f"{where} = {first['input']!r}: {first['msg'].replace('tuple', 'list')}{hint}"
 
 
 def _mode(row: _ModeRow) -> Mode:
