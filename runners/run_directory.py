@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,17 @@ class RunDirectory:
             if any(path.iterdir()):
                 raise UserError(f"--out {path}: the folder is not empty; go on with --resume, or take another one")
             made = cls(path, {"format": FORMAT, **manifest})
-            (path / "traces").mkdir()
+            # First of all: what is killed after it can be gone on with.
             made.write_manifest()
+            (path / "traces").mkdir()
         except OSError as error:
             raise UserError(f"--out {path}: {error.strerror or error}; choose another folder") from error
         return made
 
     @classmethod
     def resume(cls, path: Path, plan: Mapping[str, Any]) -> RunDirectory:
-        """Raises UserError where there is none, or one of another version, or of other episodes than `plan` says."""
+        """Raises UserError where there is none, or one of another format, version or harness, or of other episodes than
+        `plan` says."""
         try:
             manifest = json.loads((path / "manifest.json").read_bytes())
         except OSError as error:
@@ -61,12 +64,23 @@ class RunDirectory:
         version = metadata.version("tripbench")
         if manifest.get("tripbench") != version:
             raise UserError(f"{path}: made by tripbench {manifest.get('tripbench')}, and this is {version}")
+        if (harness := manifest.get("harness")) != _harness():
+            raise UserError(
+                f"{path}: played in the harness {_short(harness)}, and this one is {_short(_harness())}; episodes of "
+                "two are not comparable: take another --out"
+            )
+        had = manifest.get("plan")
         for key, value in plan.items():
-            if (had := manifest.get("plan", {}).get(key)) != value:
+            there = had.get(key) if isinstance(had, dict) else None
+            if there != value:
                 raise UserError(
-                    f"{path}: the run there has {key} {_short(had)}, not {_short(value)}; "
+                    f"{path}: the run there has {key} {_short(there)}, not {_short(value)}; "
                     "resume with the same command, or take another --out"
                 )
+        try:
+            (path / "traces").mkdir(exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--out {path}: traces: {error.strerror}") from error
         return cls(path, manifest)
 
     @property
@@ -107,7 +121,8 @@ class RunDirectory:
     def opening(self, pair: str) -> str | None:
         """What the root agent of this pair's first episode was asked with; None before it."""
         path = self.path / "prompts" / f"{pair}.txt"
-        return path.read_text(encoding="utf-8") if path.exists() else None
+        # As bytes: a text file's line ends would be changed on the way.
+        return path.read_bytes().decode("utf-8", "surrogatepass") if path.exists() else None
 
     def keep_opening(self, pair: str, text: str) -> None:
         (self.path / "prompts").mkdir(exist_ok=True)
@@ -116,7 +131,7 @@ class RunDirectory:
     def log(self, text: str) -> None:
         """Appends a line to the run's log, with the wall clock's time."""
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        with (self.path / "log.txt").open("a", encoding="utf-8") as file:
+        with (self.path / "log.txt").open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{stamp} {text}\n")
 
 
@@ -129,9 +144,11 @@ def failure_of(trace: Trace) -> str | None:
 
 
 def new_path(suite: str | None) -> Path:
-    """Where a run goes that names no folder: in the working directory, by date and suite."""
+    """Where a run goes that names no folder: in the working directory, by date and suite, where nothing is yet."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    return RUNS / f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', suite or 'run')}"
+    name = f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', suite or 'run')}"
+    names = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(path for path in map(RUNS.joinpath, names) if not path.exists())
 
 
 def surroundings() -> dict[str, Any]:
@@ -142,7 +159,7 @@ def surroundings() -> dict[str, Any]:
         "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "command": ["tripbench", *sys.argv[1:]],
         "python": platform.python_version(),
-        "harness": {"name": "dsh", "version": metadata.version("deepseek-harness-sdk")},
+        "harness": _harness(),
         "hardware": {
             "machine": platform.machine(),
             "system": f"{platform.system()} {platform.release()}",
@@ -152,6 +169,10 @@ def surroundings() -> dict[str, Any]:
         },
         "git": _git(),
     }
+
+
+def _harness() -> dict[str, str]:
+    return {"name": "dsh", "version": metadata.version("deepseek-harness-sdk")}
 
 
 def _cpu() -> str:
@@ -181,7 +202,7 @@ def _git() -> dict[str, Any] | None:
 def _write(path: Path, text: str) -> None:
     """Whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8")
+    draft.write_bytes(text.encode("utf-8", "surrogatepass"))
     draft.replace(path)
 
 
