@@ -126,8 +126,8 @@ class _Play:
         runner, spec = self._runner, self._spec
         self._lay_out()
         inner = spec.scenario.world()
-        world = RecordedWorld(inner, self._log)
-        server = WorldServer(world, spec.scenario.tools)
+        self._recorded = RecordedWorld(inner, self._log)
+        server = WorldServer(self._recorded, spec.scenario.tools)
         if isinstance(inner, FilesWorld):
             self._watch = WorkspaceWatch(inner, self._layout.workspace, self._log)
         control = Control(
@@ -236,6 +236,7 @@ class _Play:
         )
         episode = self._runner._house.open(self._key, settings, Role(actor, self._primed()), control)
         episode.on_step = self._log.answered
+        self._recorded.hide = episode.aliases.hide_json
         return episode
 
     def _primed(self) -> tuple[Reply, ...]:
