@@ -167,7 +167,8 @@ class _Execution:
             say = _Say(directory, quiet=request.as_json)
             try:
                 self._prove(directory, scratch, specs, say)
-                with Progress(specs, tty=sys.stderr.isatty() and not request.as_json) as progress:
+                tty = sys.stderr.isatty() and not request.as_json
+                with Progress(specs, tty=tty, jobs=lambda spec: self._jobs(spec.actor)) as progress:
                     for model in self._models:
                         finished += self._play(model, directory, scratch, progress)
             except (PromptsDiffer, NotProven) as failed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from runners.spec import EpisodeSpec
@@ -33,7 +33,11 @@ def estimate(specs: Sequence[EpisodeSpec]) -> str:
 class Progress:
     """A bar on a terminal, plain lines elsewhere; both on stderr."""
 
-    def __init__(self, specs: Sequence[EpisodeSpec], *, tty: bool) -> None:
+    def __init__(
+        self, specs: Sequence[EpisodeSpec], *, tty: bool, jobs: Callable[[EpisodeSpec], int] = lambda _spec: 1
+    ) -> None:
+        """`jobs` says how many are played at once of those that are like an episode."""
+        self._jobs = jobs
         self._left = {spec.name: spec for spec in specs}
         self._total = len(specs)
         self._tty = tty
@@ -65,24 +69,24 @@ class Progress:
         done = self._total - len(self._left)
         failed = f", {self._failed} failed" if self._failed else ""
         spent = _span(time.monotonic() - self._began)
-        return f"{done} of {self._total} episodes{failed}; {spent} so far, {self._rest()} left ({each.spec.name})"
+        return f"{done} of {self._total} episodes{failed}; {spent} so far, {self._rest()} ({each.spec.name})"
 
     def _rest(self) -> str:
-        """By what episodes of the same scenario took here; by rule of thumb, scaled to this machine, for the others."""
+        """By what episodes of the same scenario took here, and by the mean of all for the others."""
         if not self._left:
-            return "nothing"
+            return "nothing left"
         measured = [seconds for took in self._took.values() for seconds in took]
         if not measured:
-            return "time not known"
+            return "time left not known"
         seconds = 0.0
         known = 0
         mean = sum(measured) / len(measured)
         for spec in self._left.values():
             took = self._took.get((spec.scenario.name, spec.arm.name == "off"))
             known += took is not None
-            seconds += sum(took) / len(took) if took else mean
+            seconds += (sum(took) / len(took) if took else mean) / self._jobs(spec)
         doubt = "" if known == len(self._left) else ", kinds not seen yet taken as the mean"
-        return f"about {_span(seconds)}{doubt}"
+        return f"about {_span(seconds)} left{doubt}"
 
 
 def _span(seconds: float) -> str:

@@ -13,8 +13,9 @@ from results.trace import Trace
 
 
 def outcome(directory: Path, traces: Iterable[Trace]) -> dict[str, Any]:
-    """One row an episode; `provoked` is that of the `off` twin, None where there is no twin. `trips` holds the first of
-    each guard, plane and action."""
+    """One row an episode, sorted by name; `provoked` is that of the `off` twin, None where there is no twin. `trips`
+    holds the first of each guard, plane and action. An episode that ended in an infrastructure error (`end` is `error`)
+    is no observation: all that could be measured is None."""
     study = Study(traces)
     return {"run": str(directory), "episodes": [_row(study, episode) for episode in study.episodes]}
 
@@ -26,12 +27,11 @@ def _row(study: Study, episode: Episode) -> dict[str, Any]:
         "model": meta["model"]["name"],
         "arm": episode.arm,
         "seed": episode.seed,
-        "episode": episode.name,
         "end": episode.end,
     }
     if episode.failure is not None:
         nothing: dict[str, Any] = {"success": None, "provoked": None, "calls": None, "executed": None, "trips": []}
-        return row | nothing | {"error": episode.failure}
+        return row | nothing
     twin = study.twin(episode)
     return row | {
         "success": episode.success,
