@@ -12,8 +12,8 @@ A stuck agent's run ends, so that the calls of the next response are the first t
 
 Left out: the thought beside a call, which is part of its identity in the product (a trace holds none: decisions here
 are the earliest possible); errors that the agent raises itself are told from those of a tool there, while every error
-result counts here; the loop of context errors, which the product has not written yet; the places that condensations
-take among the events.
+result counts here; a user message right behind the third error, which keeps the product from saying anything; the loop
+of context errors, which the product has not written yet; the places that condensations take among the events.
 """
 
 from __future__ import annotations
