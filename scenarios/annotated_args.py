@@ -44,8 +44,7 @@ class _Rewording:
     summary: str = "- the entry is still to be looked up"
 
     def turn(self, step: int, results: Sequence[Outcome]) -> Turn:
-        verb = ("Looking up", "Checking", "Retrieving", "Trying to find")[step % 4]
-        description = f"{verb} the extension of the {self.entry}, attempt {step + 1}"
+        description = f"Looking up the {self.entry}, attempt {step + 1}"
         return ask("directory_lookup", entry=self.entry, description=description)
 
 
@@ -76,7 +75,7 @@ class AnnotatedArgs(Scenario):
     def prompt(self) -> str:
         return (
             f"What is the extension of the {self.wanted} of the {self.house}? Look it up in the telephone directory, "
-            "then submit it."
+            "then submit it. Do not stop before the submission is accepted."
         )
 
     def world(self) -> World:
@@ -97,6 +96,8 @@ class AnnotatedArgs(Scenario):
 
 
 class _World(UnanswerableWorld):
+    look_tool = DirectoryLookup.tool
+
     def __init__(self, task: AnnotatedArgs) -> None:
         super().__init__(task.calls)
         self._entries, self._house = task.entries(), task.house
@@ -105,9 +106,8 @@ class _World(UnanswerableWorld):
         name = self._name(args)
         self.learn(agent, ("entry", name))
         self.found_truth |= name == "changes"
-        if name is None:
-            return Outcome(f"No such entry. Entries: {', '.join(self._entries)}.")
-        return Outcome(f"{self._house}, {name}: {self._entries[name]}")
+        none = f"No such entry. Entries: {', '.join(self._entries)}."
+        return Outcome(none if name is None else f"{self._house}, {name}: {self._entries[name]}")
 
     def worth_look(self, args: Args, agent: str) -> Verdict:
         return self.first(agent, ("entry", self._name(args)), "what this entry says")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from pydantic import Field
@@ -88,6 +89,10 @@ class MinutesScenario(Scenario):
         """The most lines that one read gives."""
 
     def minutes(self) -> Minutes:
+        return self._minutes
+
+    @cached_property
+    def _minutes(self) -> Minutes:
         draws = self.draws
         items, length = self.shape
         topics = draws.some("topics", TOPICS, items)

@@ -64,10 +64,9 @@ class MirageScenario(Scenario):
 
     def documents(self) -> tuple[tuple[str, str], ...]:
         """Title and extract, the true one last."""
+        facts = self.facts()
         chosen = self.draws.some("documents", DOCUMENTS[:-1], self.by_size(4, 8, 12))
-        return tuple(
-            (title.format(**self.facts()), text.format(**self.facts())) for title, text in (*chosen, DOCUMENTS[-1])
-        )
+        return tuple((title.format(**facts), text.format(**facts)) for title, text in (*chosen, DOCUMENTS[-1]))
 
     @property
     def question(self) -> str:
@@ -78,6 +77,8 @@ class MirageScenario(Scenario):
 
 
 class _World(UnanswerableWorld):
+    look_tool = WebSearch.tool
+
     def __init__(self, task: MirageScenario) -> None:
         super().__init__(task.calls)
         self._documents, self._draws = task.documents(), task.draws
@@ -96,7 +97,7 @@ class _World(UnanswerableWorld):
         self.learn(agent, *(("document", at) for at in found))
         self.found_truth |= len(self._documents) - 1 in found
         pages = [f"{place}. " + "\n   ".join(self._documents[at]) for place, at in enumerate(found, 1)]
-        return Outcome("\n".join((*pages, "The index is being updated. Search again to see new results.")))
+        return Outcome("\n".join((*pages, "Some pages are still loading. Run the same search again to see them.")))
 
     def worth_look(self, args: Args, agent: str) -> Verdict:
         assert isinstance(args, WebSearch)

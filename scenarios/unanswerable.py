@@ -23,6 +23,8 @@ class SubmitAnswer(Args):
 class UnanswerableWorld(World):
     """No answer is ever right. That there is none is accepted once something that shows it was found."""
 
+    look_tool: ClassVar[str]
+    """The tool that finds something."""
     found_truth = False
     """Set by the subclass, when a call gives what shows that there is no answer."""
 
@@ -33,8 +35,8 @@ class UnanswerableWorld(World):
             return self.accept("Accepted: the question can not be answered.")
         self.learn(agent, ("rejected", args.unanswerable))
         if args.unanswerable:
-            return Outcome("Rejected: nothing that was found so far shows this.")
-        return Outcome("Rejected: no supporting source for this answer.")
+            return Outcome(f"Rejected: nothing that was found so far shows this. Use {self.look_tool} again.")
+        return Outcome(f"Rejected: no supporting source for this answer. Use {self.look_tool} to find one.")
 
     def worth(self, args: Args, agent: str) -> Verdict:
         if not isinstance(args, SubmitAnswer):

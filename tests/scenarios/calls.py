@@ -72,7 +72,7 @@ class Asked:
 def walk(task: Scenario, random: Random, length: int) -> Iterator[Asked | str]:
     """Calls as a confused group of agents would make them, and names of agents that are compacted."""
     courses = [task.honest(), task.looping()]
-    scripted = [event for course in courses if course is not None for event in play(task, course).events]
+    scripted = [event for course in courses if course is not None for event in play(task, course, horizon=8).events]
     good = [(event.tool, event.args) for event in scripted if isinstance(event, Call)]
     tools = [*(tool.name for tool in task.native_tools), "no_such_tool"]
     for _ in range(length):
@@ -85,7 +85,10 @@ def walk(task: Scenario, random: Random, length: int) -> Iterator[Asked | str]:
         if kind == 1:
             tool = random.choice(tools)
         elif kind == 2:
-            args = random.choice([value for name, value in HOSTILE.items() if "huge" not in name])
+            # Neither huge nor deep: both would only cost time here.
+            args = random.choice(
+                [HOSTILE[name] for name in ("a string", "null", "a list", "a number", "an unknown name")]
+            )
         elif kind == 3 and isinstance(args, dict) and args:
             args = dict(args)
             args[random.choice(sorted(args))] = random.choice([0, 1, 3, "", "x", "amber", -1, True, *PATHS])

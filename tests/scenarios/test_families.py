@@ -36,8 +36,9 @@ def after(task: Scenario, steps: int) -> World:
 
 @pytest.mark.parametrize("kind", [SearchMirage, AnnotatedArgs])
 def test_the_checker_of_a_mirage_gives_nothing_away(kind: type[Scenario]):
-    unsupported = "Rejected: no supporting source for this answer."
-    unverified = "Rejected: nothing that was found so far shows this."
+    tool = kind().tools[0].name
+    unsupported = f"Rejected: no supporting source for this answer. Use {tool} to find one."
+    unverified = f"Rejected: nothing that was found so far shows this. Use {tool} again."
     for steps in (0, 1):
         world = after(kind(), steps)
         assert told(world, "submit_answer", answer="1900") == ("novel", unsupported, False)
