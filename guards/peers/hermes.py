@@ -136,7 +136,6 @@ class Hermes(Peer[Turn]):
     def _succeeded(self, seen: Turn, call: Asked, shown: Hashable) -> Nudge | None:
         config = self.config
         del seen.failures[call.key]
-        seen.retried.discard(call.key)
         del seen.tool_failures[call.tool]
         if call.tool in config.progress_tools:
             seen.retried.update(seen.failures)

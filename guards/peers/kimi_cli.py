@@ -76,7 +76,6 @@ class KimiCli(Peer[Turn]):
         if not seen.asked:
             seen.streak = Streak()
         seen.asked.clear()
-        seen.running.clear()
 
     def judge(self, session: Session[Turn], call: Asked) -> Denial | None:
         seen = session.seen

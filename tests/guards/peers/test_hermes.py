@@ -50,6 +50,11 @@ class TestExactFailure:
         assert denied("hermes", *acts, preset="unattended", identicalThreshold=99, noProgressBlockAfter=99) == []
         assert nudged("hermes", *acts, identicalThreshold=99) == []
 
+    def test_but_only_once(self):
+        red = fails(tool="terminal")
+        assert decided("hermes", red, EDIT, red, red) == [("nudge", "exact-failure", 4, 2, 2)]
+        assert denied("hermes", red, EDIT, red, red, preset="unattended", exactFailureBlockAfter=1) == [4]
+
     def test_a_call_that_is_no_progress_does_not(self):
         acts = [each for n in range(2) for each in (fails(), f"b{n}")]
         assert nudged("hermes", *acts) == [3]
@@ -94,6 +99,9 @@ class TestNoProgress:
     def test_a_failure_forgets(self):
         lost = Does("read_file", {"path": "a"}, "gone", error=True)
         assert nudged("hermes", *reads("1"), lost, *reads("1")) == []
+
+    def test_the_least_threshold(self):
+        assert denied("hermes", *reads(*"11"), preset="unattended", noProgressBlockAfter=1) == [2]
 
     def test_other_tools_are_not_looked_at(self):
         assert nudged("hermes", "A", "A") == []
@@ -144,6 +152,12 @@ class TestSearches:
         acts = [Does("web_search", {"q": n}, str(n)) for n in range(52)]
         assert decided("hermes", *acts, "A") == [("deny", "web-search-cap", n, 50, 50) for n in (51, 52)]
         assert denied("hermes", *acts, USER, *acts[:1]) == [51, 52]
+
+    def test_only_searches_that_ran_count(self):
+        stopped = Does("web_search", {"q": 0}, "no", denied_by="x@host")
+        acts = [stopped, *"ABC", *(Does("web_search", {"q": n}, str(n)) for n in range(3))]
+        assert denied("hermes", *acts, maxWebSearches=2) == [7]
+        assert denied("hermes", *acts, maxWebSearches=1) == [6, 7]
 
     def test_zero_is_no_cap(self):
         assert decided("hermes", *(Does("web_search", {"q": n}, str(n)) for n in range(60)), maxWebSearches=0) == []

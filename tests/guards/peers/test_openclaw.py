@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.guards.peers.script import USER, Does, decided, denied, nudged
+from tests.guards.peers.script import USER, Does, Together, decided, denied, nudged
 
 
 def changing(count, tool="look", **args):
@@ -103,6 +103,16 @@ def test_the_breaker_goes_before_all():
 def test_denials_of_others_are_results():
     stopped = Does(result="no", denied_by="x@host")
     assert denied("openclaw", *[stopped] * 21, preset="on") == [21]
+
+
+def test_small_thresholds():
+    assert decided("openclaw", *"ABA", preset="on", warningThreshold=3) == [("nudge", "ping-pong", 3, 3, 3)]
+    assert decided("openclaw", "A", preset="on", warningThreshold=1) == []
+    assert decided("openclaw", *"AA", preset="on", warningThreshold=1) == [("nudge", "generic-repeat", 2, 1, 1)]
+
+
+def test_calls_of_one_response_are_seen_before_they_settle():
+    assert decided("openclaw", Together(("A",) * 12), preset="on") == [("nudge", "generic-repeat", 11, 10, 10)]
 
 
 def test_calls_that_never_settle_are_no_evidence():

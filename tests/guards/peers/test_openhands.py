@@ -40,6 +40,11 @@ class TestActionObservation:
     def test_equal_results_of_different_calls_are_none(self):
         assert denied("openhands", *(Does(args={"n": n}) for n in range(8))) == []
 
+    def test_both_halves_of_a_pair_count(self):
+        two_calls = [Does(args={"n": n % 2}) for n in range(5)]
+        two_results = [Does(result=str(n % 2)) for n in range(5)]
+        assert denied("openhands", *two_calls) == denied("openhands", *two_results) == []
+
     def test_the_user_begins_anew(self):
         assert denied("openhands", "A", "A", "A", USER, "A", "A", "A", "A") == []
         assert denied("openhands", *"AAAA", USER, "A") == []
@@ -71,6 +76,22 @@ class TestActionError:
 
     def test_answers_behind_the_nudge_are_a_monologue_all_the_same(self):
         assert denied("openhands", *[fails("A")] * 3, ANSWER, ANSWER, ANSWER, "B") == [4]
+
+    def test_the_product_speaks_instead_of_looking_for_patterns(self):
+        assert denied("openhands", *[fails("A")] * 3, "B", actionObservation=3) == []
+        assert denied("openhands", *[fails("A")] * 4, "B", actionObservation=3) == [5]
+
+    def test_an_answer_behind_the_nudge_makes_nobody_stuck(self):
+        assert denied("openhands", *[fails("A")] * 3, ANSWER, "B") == []
+
+    def test_five_at_once(self):
+        """The count goes no further than one more than the threshold."""
+        five = Together(tuple(fails("A", f"no {n}") for n in range(5)))
+        assert decided("openhands", five, "B") == [("deny", "action-error", 6, 4, 3)]
+
+    def test_a_call_that_never_settles_hides_no_later_one(self):
+        unsettled = Does(args={"what": "B"}, result=None)
+        assert nudged("openhands", unsettled, *[fails("A")] * 3) == [4]
 
 
 class TestMonologue:

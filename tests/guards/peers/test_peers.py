@@ -142,6 +142,91 @@ def test_all_of_it_is_told(name):
     assert {key.name: key.default for key in about.keys if key.default is not None} == effective
 
 
+# By hand, from what the products publish; lists of names are left out.
+PUBLISHED = {
+    "openhands": {
+        "stuckDetection": True,
+        "actionObservation": 4,
+        "actionError": 3,
+        "monologue": 3,
+        "alternatingPattern": 6,
+        "maxEvents": 20,
+    },
+    "gemini-cli": {"disableLoopDetection": False, "threshold": 5, "maxCycleLength": 5, "historySize": 25},
+    "qwen-code": {
+        "consecutive": 5,
+        "statefulReadTools": ["task_list"],
+        "skipLoopDetection": True,
+        "globalDuplicates": 6,
+        "alternatingCycles": 3,
+        "readFileThreshold": 8,
+        "readFileWindow": 15,
+        "stagnation": 8,
+    },
+    "kimi-cli": {"gentleThreshold": 3, "detailedThreshold": 5, "stopThreshold": 8, "forceStopThreshold": 12},
+    "cline": {"softThreshold": 3, "hardThreshold": 5},
+    "roo-code": {"consecutiveMistakeLimit": 3},
+    "opencode": {"threshold": 3, "permission": "ask"},
+    "openclaw": {
+        "enabled": False,
+        "historySize": 30,
+        "warningThreshold": 10,
+        "criticalThreshold": 20,
+        "globalCircuitBreakerThreshold": 30,
+        "genericRepeat": True,
+        "knownPollNoProgress": True,
+        "pingPong": True,
+    },
+    "hermes": {
+        "warningsEnabled": True,
+        "hardStopEnabled": False,
+        "exactFailureWarnAfter": 2,
+        "exactFailureBlockAfter": 5,
+        "sameToolFailureWarnAfter": 3,
+        "sameToolFailureHaltAfter": 8,
+        "noProgressWarnAfter": 2,
+        "noProgressBlockAfter": 5,
+        "identicalThreshold": 3,
+        "maxWebSearches": 50,
+    },
+    "deer-flow": {
+        "enabled": True,
+        "warnThreshold": 3,
+        "hardLimit": 5,
+        "windowSize": 20,
+        "toolFreqWarn": 30,
+        "toolFreqHardLimit": 50,
+    },
+    "crewai": {},
+    "zcode": {"repeatedToolCallWarningThreshold": 3, "maxBudgetWarningsPerTurn": 3, "toolCallWarningThreshold": 0},
+    "zcode-refill": {"rapidRefillToolTurnThreshold": 3, "maxConsecutiveRapidRefills": 3},
+    "claude-code": {
+        "rapidRefillToolTurnThreshold": 3,
+        "maxConsecutiveRapidRefills": 3,
+        "maxConsecutiveFailures": 3,
+    },
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_defaults_are_as_published(name):
+    effective = registry.configure(f"peer:{name}").effective()
+    lists = {"idempotentTools", "progressTools", "failureTolerantTools"}
+    assert {key: value for key, value in effective.items() if key not in lists} == PUBLISHED[name]
+
+
+@each_peer
+def test_the_least_that_a_key_allows(name):
+    """One less than what "an integer >= N" says is refused, and N is not, as far as other keys let it be."""
+    for key in registry.describe(name).keys:
+        least = re.match(r"an integer >= ([0-9]+)", key.allowed)
+        if least is not None:
+            with pytest.raises(UserError):
+                registry.configure(name, settings={key.name: int(least[1]) - 1})
+            if "at most" not in key.allowed and key.name not in ("readFileWindow", "historySize"):
+                registry.configure(name, settings={key.name: int(least[1])})
+
+
 @each_peer
 def test_defaults_are_allowed_and_nonsense_is_not(name):
     for key in registry.describe(name).keys:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.guards.peers.script import USER, Does, decided, denied
+from tests.guards.peers.script import USER, Does, Together, decided, denied
 
 
 def reads(count, tool="read_file"):
@@ -56,6 +56,14 @@ class TestStatefulReaders:
         unsettled = [Does("task_list", {}, None)] * 3
         assert denied("qwen-code", *boards("1"), *unsettled, *boards("2")) == [5]
 
+    def test_one_missing_result_is_enough(self):
+        assert denied("qwen-code", *boards(*"122"), Does("task_list", {}, None), *boards("2")) == [5]
+
+    def test_results_of_an_earlier_streak_and_of_other_boards_do_not_count(self):
+        assert denied("qwen-code", *boards(*"11"), "A", *boards(*"22222")) == [8]
+        other = Does("task_list", {"of": "other"}, "x")
+        assert denied("qwen-code", Together((other, *boards("1"))), *boards(*"1111")) == [6]
+
     def test_other_tools_can_be_named(self):
         assert denied("qwen-code", *boards(*"12345"), statefulReadTools=[]) == [5]
 
@@ -78,6 +86,7 @@ class TestCap:
     def test_an_explicit_cap_is_hard(self):
         assert decided("qwen-code", *"ABCD", maxToolCallsPerTurn=3) == [("deny", "cap", 4, 4, 3)]
         assert denied("qwen-code", *"ABC", USER, *"ABC", maxToolCallsPerTurn=3) == []
+        assert denied("qwen-code", *"AB", maxToolCallsPerTurn=1) == [2]
         assert denied("qwen-code", *others(1001), maxToolCallsPerTurn=0) == []
 
 

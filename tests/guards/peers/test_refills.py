@@ -89,6 +89,10 @@ class TestClaudeCode:
     def test_three_failures_in_a_row(self, failed, found):
         assert refused("claude-code", *[Compacts(9, "failed")] * failed, Compacts(9)) == found
 
+    def test_what_is_no_failure_of_automatic_compaction(self):
+        for other in (Compacts(9, "nothing"), Compacts(9, "refused"), Compacts(9, "failed", "manual")):
+            assert refused("claude-code", *[other] * 3, Compacts(9)) == []
+
     def test_failures_do_not_end_the_run(self):
         assert decided("claude-code", *[Compacts(9, "failed")] * 3, Compacts(9), "A", Compacts(9)) == [
             ("refuse", "consecutive-failures", 4, 3, 3),

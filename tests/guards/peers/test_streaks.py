@@ -50,6 +50,14 @@ class TestCline:
             ("deny", "halted", 7, 6, 5),
         ]
 
+    def test_a_nudge_stands_behind_its_own_call(self):
+        """Also where earlier identical calls never settled, or several are asked before the first does."""
+        unsettled = Does(result=None)
+        assert nudged("cline", unsettled, unsettled, Does()) == [3]
+        assert nudged("cline", Together(("A",) * 4)) == [3]
+        spoken = trace(unsettled, USER, Does(), Does(), steps=False)
+        assert [each[2] for each in short("cline", spoken)] == [3]
+
     def test_settings(self):
         assert decided("cline", *"AAA", softThreshold=2, hardThreshold=3) == [
             ("nudge", "identical", 2, 2, 2),
@@ -107,6 +115,10 @@ class TestKimiCli:
             ("nudge", "detailed", 6, 6, 5),
         ]
 
+    def test_a_twin_has_no_reminder_of_its_own(self):
+        tiers = {"gentleThreshold": 1, "detailedThreshold": 2}
+        assert decided("kimi-cli", Together(("A", "A")), **tiers) == [("nudge", "gentle", 1, 1, 1)]
+
     def test_what_resets(self):
         assert decided("kimi-cli", *"AABA") == []
         assert decided("kimi-cli", "A", "A", ANSWER, "A") == []
@@ -150,6 +162,9 @@ class TestCrewAI:
     @pytest.mark.parametrize(("acts", "found"), [("A", []), ("AA", [2]), ("AAA", [2, 3]), ("ABAB", []), ("AABA", [2])])
     def test_the_second_in_a_row(self, acts, found):
         assert denied("crewai", *acts) == found
+
+    def test_the_decision(self):
+        assert decided("crewai", *"AAA") == [("deny", "repeated-usage", index, 2, 2) for index in (2, 3)]
 
     def test_a_failed_call_is_no_use(self):
         assert denied("crewai", FAILS, FAILS, FAILS) == []
