@@ -225,8 +225,9 @@ def test_stopped_again_and_again_and_gone_on_with(
     kept: dict[str, tuple[int, int]] = {}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         command = Command(temporary, *arguments, *(("--resume",) if kept else ()))
-        # In the midst of the episode after the next one.
-        wait_for(lambda: len(stamps(out)) > len(kept) and command.episodes())  # noqa: B023
+        # In the midst of an episode; the first two times of the one after the next, so that two are left at least.
+        due = len(kept) + (number != signal.SIGKILL)
+        wait_for(lambda: len(stamps(out)) >= due and command.episodes())  # noqa: B023
         if number == signal.SIGINT:
             os.killpg(command.process.pid, number)  # as a terminal does
         else:
@@ -238,7 +239,7 @@ def test_stopped_again_and_again_and_gone_on_with(
         else:
             assert status == 130, said
             again = f"tripbench run {' '.join(WHOLE)} --out '{out}' --jobs 1 --json --resume"
-            assert said.splitlines() == [
+            assert said.splitlines()[-2:] == [
                 f"tripbench: what is finished is kept; go on with: {again}",
                 "tripbench: interrupted",
             ]
@@ -248,7 +249,7 @@ def test_stopped_again_and_again_and_gone_on_with(
         wait_for(lambda: not command.episodes())  # noqa: B023
         assert kept.items() <= stamps(out).items()
         kept = stamps(out)
-    assert 3 <= len(kept) <= 4
+    assert 2 <= len(kept) <= 3
     status, printed, said = Command(temporary, *WHOLE, "--out", str(out), "--resume", "--json").end()
     assert status == 0, said
     assert kept.items() <= stamps(out).items()
@@ -263,14 +264,14 @@ def test_stopped_again_and_again_and_gone_on_with(
 
 def test_failed_episodes_are_1_and_due_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
-    arguments = ["run", *MIRAGE, "--arms", "off", "--horizon", "2", "--out", str(out), "--json"]
+    arguments = ["run", *MIRAGE, "--arms", "off", "--out", str(out), "--json"]
     name = "search-mirage.small.actor-looping.off.s0"
-    assert run([*arguments, "--wall-limit", "0.2"]) == 1
+    assert run([*arguments, "--wall-limit", "0.001"]) == 1
     printed, said = capsys.readouterr()
     (row,) = json.loads(printed)["episodes"]
     assert list(row) == KEYS
     assert (row["end"], row["success"], row["calls"], row["trips"]) == ("error", None, None, [])
-    assert f"tripbench: error: episode {name}: runtime: wall limit: the episode did not end in 0.2 s" in said
+    assert f"tripbench: error: episode {name}: runtime: wall limit: the episode did not end in 0.001 s" in said
     assert (out / "failed" / f"{name}.events.jsonl").is_file()
     assert read_trace(out / "traces" / f"{name}.trace.jsonl.zst").events[-1].type == "end"
     assert not (out / "report.html").exists()
