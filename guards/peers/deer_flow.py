@@ -131,9 +131,8 @@ def salient(tool: str, args: Any) -> Any:
     if not isinstance(args, dict):
         return args
     if tool == "read_file":
-        lines = sorted(
-            (_line(args.get("start_line"), 1), _line(args.get("end_line"), _line(args.get("start_line"), 1)))
-        )
+        start = _line(args.get("start_line"), 1)
+        lines = sorted((start, _line(args.get("end_line"), start)))
         return [args.get("path") or "", *((max(line, 1) - 1) // _BUCKET for line in lines)]
     if tool in _WHOLE:
         return args
