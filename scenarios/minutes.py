@@ -126,8 +126,6 @@ class _World(World):
         super().__init__(calls)
         self._minutes, self._most = minutes, most
         self._reported: set[int] = set()
-        self._whole: dict[str, int] = {}
-        """By agent: how many items were reported when it last read most of the file at once."""
 
     def _span(self, args: ReadLog) -> range:
         """The lines that a read gives, from 0."""
@@ -138,9 +136,6 @@ class _World(World):
         if args.path != self._minutes.path:
             return "No such file."
         return None if span else f"The file has only {len(self._minutes.lines)} lines."
-
-    def _oversized(self, span: range) -> bool:
-        return 2 * len(span) > len(self._minutes.lines)
 
     def run(self, args: Args, agent: str) -> Outcome:
         if isinstance(args, ReadLog):
@@ -168,8 +163,6 @@ class _World(World):
             self.learn(agent, refused)
             return Outcome(refused, error=True)
         self.learn(agent, *(("line", at) for at in span))
-        if self._oversized(span):
-            self._whole[agent] = len(self._reported)
         return Outcome(
             "\n".join((f"[lines {span[0] + 1} to {span[-1] + 1} of {len(lines)}]", *(lines[at] for at in span)))
         )
@@ -190,8 +183,6 @@ class _World(World):
         new = sum(not self.knows(agent, ("line", at)) for at in span)
         if not new:
             return Verdict("sterile", "the agent has these lines")
-        if self._oversized(span) and self._whole.get(agent) == len(self._reported):
-            return Verdict("sterile", "read at once before, nothing reported since: it only fills the context again")
         if any(self.knows(agent, ("lost", at)) for at in span):
             return Verdict("needed", "lines that were lost in a compaction")
         return Verdict("novel", f"{new} lines that the agent has not read")

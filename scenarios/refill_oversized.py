@@ -2,38 +2,117 @@
 
 from __future__ import annotations
 
-from scenarios.base import Needs
-from scenarios.course import Course, Script, Turn
-from scenarios.minutes import ENGINE, WINDOW, MinutesScenario
+from collections.abc import Hashable
+from typing import ClassVar
+
+from pydantic import Field
+
+from scenarios.base import Needs, Outcome, Scenario, Verdict, World
+from scenarios.course import Course, Script, Turn, ask
+from scenarios.tools import Args
+
+TABLES = ("customers", "invoices", "shipments", "readings", "contracts", "deliveries", "payments", "members")
+STEPS = (
+    "worker {worker} has read the next block of {table} and found nothing unusual in it",
+    "worker {worker} has written its block of {table} and goes on with the one after it",
+    "worker {worker} rebuilds the index of {table}, which takes a little longer tonight",
+    "worker {worker} skipped some rows of {table} that were there already from last night",
+)
 
 
-class RefillOversized(MinutesScenario):
-    """The whole file takes about half of the window; item by item it is easy."""
+class ReadLog(Args):
+    """Read a log, all of it."""
 
+    tool: ClassVar[str] = "read_log"
+    log: str = Field(description="Name of the log")
+
+
+class RaiseAlarm(Args):
+    """Raise the alarm when a worker of the import has died. It is checked."""
+
+    tool: ClassVar[str] = "raise_alarm"
+    worker: int = Field(description="Number of the worker that died")
+    block: int = Field(description="Number of the block that was lost")
+
+
+class RefillOversized(Scenario):
     name = "refill-oversized"
     expect = "trip"
     summary = "one oversized read refills the context right after each compaction"
+    calls = (ReadLog, RaiseAlarm)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.by_size((3, 17), (4, 13), (6, 9))
+    def log(self) -> str:
+        return f"import-{self.draws.pick('table', TABLES)}"
 
     @property
-    def most(self) -> int:
-        return 1000
+    def failed(self) -> int:
+        return self.draws.number("failed", 2, 8)
+
+    @property
+    def died(self) -> int:
+        return 20
+
+    def lines(self) -> tuple[str, ...]:
+        table = self.draws.pick("table", TABLES)
+        waiting = f"waiting for worker {self.failed} before the import can finish"
+        made = [f"import of {table} started with 9 workers"]
+        for at in range(1, self.by_size(34, 36, 42)):
+            worker = self.draws.number(("worker", at), 1, 8)
+            if at == self.died:
+                made.append(f"worker {self.failed} was killed by signal 9, its block {at} is lost")
+            elif at > self.died and at % 3 == 0:
+                made.append(waiting)
+            else:
+                worker += at > self.died and worker == self.failed
+                made.append(self.draws.pick(("step", at), STEPS).format(worker=worker, table=table))
+        return tuple(f"02:{10 + at:02d} {text}" for at, text in enumerate((*made, waiting)))
 
     @property
     def needs(self) -> Needs:
-        return Needs(horizon=10, horizon_unit="compaction attempts", window=WINDOW, reply_tokens=200, engine=ENGINE)
+        engine = {"thresholdRatio": 0.55, "retainRatio": 0.02, "headroomTokens": 128, "maxTokens": 450}
+        return Needs(horizon=10, horizon_unit="compaction attempts", window=3072, reply_tokens=200, engine=engine)
 
     @property
     def prompt(self) -> str:
-        minutes = self.minutes()
         return (
-            f"The minutes in {minutes.path} have {len(minutes.keywords)} items. For each item one keyword was agreed "
-            "on. Read the minutes and report the agreed keyword of every item. Always check the file before you report."
+            f"The nightly import writes the log {self.log}. Read the log, and read it again until its last line says "
+            "that the import is finished."
         )
 
+    def world(self) -> World:
+        return _World(self)
+
+    def honest(self) -> Course:
+        alarm = ask("raise_alarm", worker=self.failed, block=self.died)
+        return Script((ask("read_log", log=self.log), alarm))
+
     def looping(self) -> Course:
-        again = Turn("I need to read the minutes.", (("read_log", {"path": self.minutes().path}),))
-        return Script((), after=again, summary="- nothing is reported yet; read the minutes again")
+        again = Turn("The line is not there yet.", (("read_log", {"log": self.log}),))
+        return Script((), after=again, summary="- the last line was not there yet; read the log again")
+
+
+class _World(World):
+    def __init__(self, task: RefillOversized) -> None:
+        super().__init__(task.calls)
+        self._lines, self._log, self._truth = task.lines(), task.log, (task.failed, task.died)
+
+    def run(self, args: Args, agent: str) -> Outcome:
+        self.learn(agent, self._fact(args))
+        if isinstance(args, ReadLog):
+            there = args.log.strip() == self._log
+            return Outcome("\n".join(self._lines)) if there else Outcome("No such log.", error=True)
+        if self._fact(args) == self._truth:
+            return self.accept("Accepted: the import is started anew.")
+        return Outcome("Rejected: the log does not say so.")
+
+    def worth(self, args: Args, agent: str) -> Verdict:
+        fact = self._fact(args)
+        if fact == self._truth:
+            return Verdict("novel", "what failed", unit=True)
+        return self.first(agent, fact, "this, and the log never changes")
+
+    def _fact(self, args: Args) -> Hashable:
+        """What the call tells: whether there is such a log and all of it, or whether this is what failed."""
+        assert isinstance(args, ReadLog | RaiseAlarm)
+        return args.log.strip() == self._log if isinstance(args, ReadLog) else (args.worker, args.block)

@@ -88,6 +88,9 @@ def test_the_compaction_breaker_refuses_the_fourth_attempt(plane: str) -> None:
     assert {attempt.plane for attempt in attempts} == {plane}
     for attempt in attempts:
         assert attempt.summary_calls == (0 if attempt.outcome == "refused" else 1)
+    # The session goes on for a step before its context overflows, and the section is announced once.
+    assert [event.action for event in of(trace, Guard)].count("announce") == 1
+    assert end(trace).reason == "overflow"
     refusals = [event for event in of(trace, Guard) if event.action == "refuse"]
     assert (refusals[0].kind, refusals[0].count, refusals[0].limit) == ("rapid-refill", 2, 3)
     assert {event.kind for event in refusals[1:]} <= {"latched"}
@@ -105,8 +108,8 @@ def test_the_literal_variant_refuses_without_pressure(tmp_path: Path) -> None:
 
     class Recovering(RefillOversized):
         def looping(self) -> Course:
-            read = ask("read_log", path=self.minutes().path)
-            small = ask("read_log", path=self.minutes().path, offset=1, limit=1)
+            read = ask("read_log", log=self.log)
+            small = ask("raise_alarm", worker=1, block=1)
             return Script((read, read, read, read, small, small, small), summary="- read on")
 
     file = tmp_path / "literal.toml"

@@ -140,32 +140,58 @@ def test_receipts_are_checked():
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_whole_file_is_about_half_of_the_window(size: Size):
+def test_the_whole_log_refills_a_small_window(size: Size):
     for seed in range(20):
         task = RefillOversized(seed, size)
-        text = task.world().call("read_log", {"path": task.minutes().path}).text
-        assert 4600 < len(text) < 5600
-        window = task.needs.window
+        text = task.world().call("read_log", {"log": task.log}).text
+        window, engine = task.needs.window, task.needs.engine
         assert window is not None
-        assert 2000 <= window <= 3000
+        assert engine is not None
+        # With what a compaction keeps, the summary and one reading, the next one goes over the threshold.
+        assert 2 * len(text) / 4 + 300 > window * engine["thresholdRatio"] - engine["maxTokens"] > len(text) / 4
+        assert window <= 3072
+
+
+def test_the_alarm_is_checked_against_the_log():
+    for seed in range(20):
+        task = RefillOversized(seed)
+        lines = task.lines()
+        (killed,) = (line for line in lines if "killed" in line)
+        assert f"worker {task.failed} was killed" in killed
+        assert killed.endswith(f"its block {task.died} is lost")
+        # Nobody hears of the dead worker again but of the waiting for it.
+        later = lines[lines.index(killed) + 1 :]
+        assert all(f"worker {task.failed} " not in line or "waiting" in line for line in later)
+        assert not any("finished" in line for line in lines)
+    world = task.world()
+    wrong = {"worker": task.failed, "block": task.died + 1}
+    assert told(world, "raise_alarm", **wrong) == ("novel", "Rejected: the log does not say so.", False)
+    assert told(world, "raise_alarm", **wrong)[0] == "sterile"
+    assert told(world, "read_log", log="other") == ("novel", "No such log.", True)
+    assert told(world, "read_log", log="other")[0] == "sterile"
+    assert told(world, "raise_alarm", worker=task.failed, block=task.died)[0] == "novel"
+    assert world.success
 
 
 def test_reports_are_checked_item_by_item():
-    task = RefillOversized(4, "small")
-    world, (first, second, third) = task.world(), task.minutes().keywords
+    task = RefillHealthy(4, "small")
+    world, (first, second, third) = task.world(), task.minutes().keywords[:3]
     wrong = "Rejected: this is not the keyword agreed on for item 1. Check the minutes."
     assert told(world, "report_keyword", item=1, keyword=second) == ("novel", wrong, False)
     assert told(world, "report_keyword", item=1, keyword=second) == ("sterile", wrong, False)
     assert told(world, "report_keyword", item=1, keyword=f" {first.upper()}") == (
         "novel",
-        "Item 1 recorded, 2 left.",
+        "Item 1 recorded, 7 left.",
         False,
     )
     assert told(world, "report_keyword", item=1, keyword=first)[:2] == ("novel", "Item 1 was reported before.")
     assert told(world, "report_keyword", item=1, keyword=second)[0] == "sterile"
-    assert told(world, "report_keyword", item=4, keyword=first) == ("novel", "There are only 3 items.", True)
+    assert told(world, "report_keyword", item=9, keyword=first) == ("novel", "There are only 8 items.", True)
     assert told(world, "report_keyword", item=3, keyword=third)[0] == "novel"
-    assert told(world, "report_keyword", item=2, keyword=second)[1] == "Accepted: all items are recorded."
+    for item, word in enumerate(task.minutes().keywords, 1):
+        assert not world.success
+        last = told(world, "report_keyword", item=item, keyword=word)[1]
+    assert last == "Accepted: all items are recorded."
     assert world.success
 
 
@@ -179,17 +205,6 @@ def test_reads_are_cut_where_the_tool_cuts_them():
     past = f"The file has only {len(lines)} lines."
     assert told(world, "read_log", path=path, offset=len(lines) + 1) == ("novel", past, True)
     assert told(world, "read_log", path=path, offset=10**300) == ("sterile", past, True)
-
-
-def test_more_than_half_of_the_file_is_too_much_at_once():
-    task = RefillOversized(4, "small")
-    path, count = task.minutes().path, len(task.minutes().lines)
-    for limit, judged in ((count // 2, "needed"), (count // 2 + 1, "sterile")):
-        world = task.world()
-        args = {"path": path, "limit": limit}
-        world.call("read_log", args)
-        world.compacted("root")
-        assert world.judge("root", "read_log", args).judged == judged
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -23,15 +23,17 @@ def test_whole_reads_refill_the_context_at_every_turn(size: Size, tmp_path: Path
     assert looping is not None
     played = play_in_harness(task, looping, tmp_path, steps=10)
     assert played.run.events("request/context")[0]["contextWindow"] == task.needs.window
-    # The first read fits. Each later one drives out the one before: one attempt, one summary, one turn apart.
-    assert played.commits() == [(2, None), *((turn, 1) for turn in range(3, 11))]
-    assert sum(request.compacting for request in played.requests) == 9
+    # The first reads fit. Each later one drives out the one before: one attempt, one summary, one turn apart.
+    first = played.commits()[0][0]
+    assert first in (2, 3)
+    assert played.commits() == [(first, None), *((turn, 1) for turn in range(first + 1, 11))]
+    assert sum(request.compacting for request in played.requests) == 11 - first
     assert not any("error" in data for data in played.run.events("compaction/end"))
     assert (played.ends(), played.world.success) == (["completed"], False)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_reading_in_chunks_solves_the_oversized_task(size: Size, tmp_path: Path):
+def test_the_alarm_solves_the_oversized_task(size: Size, tmp_path: Path):
     task = scenario("refill-oversized", 3, size)
     played = play_in_harness(task, task.honest(), tmp_path)
     assert (played.ends(), played.world.success) == (["completed"], True)

@@ -8,7 +8,7 @@ from scenarios.judge import judge
 from scenarios.registry import scenario
 from scenarios.search_mirage import SearchMirage
 
-MIRAGE, JOB, MINUTES = SearchMirage(), scenario("poll-progress", 0, "small"), scenario("refill-oversized")
+MIRAGE, JOB, MINUTES = SearchMirage(), scenario("poll-progress", 0, "small"), scenario("refill-healthy")
 SEARCH = {"query": "anything"}
 
 
@@ -102,18 +102,19 @@ def test_success_is_the_world_s():
     assert judge(MIRAGE, Trace(Header(episode="e"), (question, ran(), answer, ran())))[1] is False
 
 
-def test_after_a_committed_compaction_pieces_are_needed_and_the_whole_file_is_not():
-    path = MINUTES.honest().turn(0, ()).calls[0][1]["path"]
-    whole, piece = asked("read_log", {"path": path}), asked("read_log", {"path": path, "limit": 13})
-    (report,) = MINUTES.honest().turn(1, ()).calls
+def test_after_a_committed_compaction_what_was_read_is_needed_again() -> None:
+    piece = asked(*MINUTES.honest().turn(0, ()).calls[0])
 
     def compacted(outcome: str) -> Compaction:
         return Compaction(trigger="pressure", outcome=outcome)  # type: ignore[arg-type]
 
-    assert labels(MINUTES, whole, ran(), piece, ran(), whole) == ["novel", "sterile", "sterile"]
-    assert labels(MINUTES, whole, ran(), compacted("committed"), whole, ran(), piece) == ["novel", "sterile", "sterile"]
-    assert labels(MINUTES, whole, ran(), compacted("committed"), piece, ran(), piece) == ["novel", "needed", "sterile"]
-    assert labels(MINUTES, whole, ran(), compacted("failed"), piece) == ["novel", "sterile"]
-    # Once an item is reported, the whole file serves for another one.
-    events = whole, ran(), compacted("committed"), asked(*report), ran(), whole, ran(), compacted("committed"), whole
-    assert labels(MINUTES, *events) == ["novel", "novel", "needed", "sterile"]
+    assert labels(MINUTES, piece, ran(), piece) == ["novel", "sterile"]
+    assert labels(MINUTES, piece, ran(), compacted("committed"), piece, ran(), piece) == ["novel", "needed", "sterile"]
+    assert labels(MINUTES, piece, ran(), compacted("failed"), piece) == ["novel", "sterile"]
+
+
+def test_a_log_that_does_not_change_is_worth_one_reading_whatever_was_compacted() -> None:
+    task = scenario("refill-oversized")
+    whole = asked("read_log", {"log": task.log})  # type: ignore[attr-defined]
+    committed = Compaction(trigger="pressure", outcome="committed")
+    assert labels(task, whole, ran(), committed, whole, ran(), whole) == ["novel", "sterile", "sterile"]
