@@ -84,9 +84,10 @@ class House:
             await stay.end()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs `work` on the gateway's event loop and waits for it. Raises HouseGone where that has ended."""
+        """Runs `work` on the gateway's event loop and waits for it. Raises HouseGone where that has ended, or is about
+        to: answers may be missing then that nobody knows of."""
         loop = self._loop
-        if loop is None or not self._thread.is_alive():
+        if loop is None or self._server.stopping or not self._thread.is_alive():
             work.close()
             raise HouseGone("the gateway has ended")
         future = asyncio.run_coroutine_threadsafe(work, loop)

@@ -107,6 +107,11 @@ class GatewayServer:
                 return int(listener.getsockname()[1])
         return None
 
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to end."""
+        return self._server.should_exit
+
     def stop(self) -> None:
         """Ends `run`; may be called from any thread."""
         self._server.should_exit = True
