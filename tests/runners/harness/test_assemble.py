@@ -344,6 +344,23 @@ def test_a_contradiction_is_no_trace(edit: Callable[[list[Line]], Any], says: st
         made(lines)
 
 
+@pytest.mark.parametrize("kind", ["completed", "blocked"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_end_before_the_last_result(kind: str, begun: bool) -> None:
+    log = Log().reply(Ask("a"))
+    if begun:
+        log.event("tool/call", callId="a", name="bash", arguments="{}")
+    with pytest.raises(Inconsistent, match="root: it ended, and the call 'a' has no result"):
+        made(log.end(kind).lines, stopped_by="horizon")
+
+
+def test_a_line_that_stands_there_twice() -> None:
+    lines = sound().lines
+    at_end = at("step/end")(lines)
+    with pytest.raises(Inconsistent, match="stands behind its event"):
+        made([*lines[:at_end], lines[at_end], *lines[at_end:]])
+
+
 def test_two_sessions_with_one_number() -> None:
     with pytest.raises(Inconsistent, match="share a number"):
         made([*Log().step().end().lines, *Log(CHILD, 0).step().end().lines])

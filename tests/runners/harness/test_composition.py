@@ -125,6 +125,15 @@ def test_there_is_one_engine_a_plane_at_most(arm: str, found: list[tuple[str, st
     assert engines(composed(arm)) == found
 
 
+def test_an_engine_in_the_preset_has_a_realm_of_its_own() -> None:
+    """Or the harness refuses it as a second one."""
+    (inserted,) = (row["insert"] for row in composed("agent").rows if "insert" in row)
+    (preset,) = (row for row in inserted if row["id"] == "preset-eval")
+    (group,) = (row for row in preset["config"]["plugins"] if row.get("group"))
+    assert (group["name"], group["isolate"]) == ("cordis:group", {"compaction": True})
+    assert [row["id"] for row in group["config"]] == ["compaction-breaker-agent"]
+
+
 def test_an_engine_has_the_scenario_s_settings_whoever_makes_it() -> None:
     needs = Needs(engine={"thresholdRatio": 0.5, "compactionRetries": 0})
     own = {**DEFAULT_ENGINE, "thresholdRatio": 0.5, "compactionRetries": 0}

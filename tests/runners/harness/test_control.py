@@ -124,6 +124,7 @@ def compactions(count: int) -> Log:
         (TURNS, 2, steps(1, *"abcdefghijklmnop"), False),
         (TURNS, 2, steps(1, output_tokens=2 * MOST_TOKENS_A_TURN - 1), True),
         (TURNS, 2, steps(1, output_tokens=2 * MOST_TOKENS_A_TURN), False),
+        (TURNS, 2, Log().event("compaction/start", turn=1).answer(8, compaction=True, output_tokens=9999), True),
         (ATTEMPTS, 2, compactions(1), True),
         (ATTEMPTS, 2, compactions(2), False),
         (ATTEMPTS, 2, steps(19, "a"), True),
