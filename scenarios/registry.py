@@ -10,10 +10,12 @@ from scenarios.poll_queued import PollQueued
 from scenarios.refill_healthy import RefillHealthy
 from scenarios.refill_oversized import RefillOversized
 from scenarios.reread_after_edit import RereadAfterEdit
+from scenarios.search_budgeted import SearchBudgeted
 from scenarios.search_mirage import SearchMirage
 
 SCENARIOS: tuple[type[Scenario], ...] = (
     SearchMirage,
+    SearchBudgeted,
     AnnotatedArgs,
     PollProgress,
     PollQueued,
