@@ -29,6 +29,7 @@ from runners.plan import Matrix, Mode, Player, parse_actor, parse_scenarios, pla
 from runners.progress import Progress, estimate
 from runners.run_directory import RunDirectory, new_path, surroundings
 from runners.spec import EpisodeSpec
+from runners.spent import tokens
 from runners.suite import Finished, PromptsDiffer, Suite
 from runners.suite_file import load_suite, parse_seeds
 from runners.summary import outcome
@@ -43,6 +44,7 @@ DEFAULT_ARMS = ("off", "host", "agent", "both")
 ORACLE = 1
 """Version of the judge: it goes up with every change of a verdict."""
 INTERRUPTED = 130
+WIDTH = 150
 
 
 @dataclass(frozen=True)
@@ -326,11 +328,13 @@ class _Execution:
 
     def _report(self, directory: RunDirectory, finished: Sequence[Finished], say: _Say, *, anything: bool) -> None:
         if anything:
+            directory.manifest["tokens"] = tokens(each.trace for each in finished)
+            directory.write_manifest()
             run = load_run(directory.path)
             write_tables(run)
             write_report(run)
             if not self._request.as_json:
-                _print(console_table(run))
+                show(console_table(run))
         say(f"traces: {directory.path / 'traces'}")
         if anything:
             say(f"report: {directory.path / 'report.html'}")
@@ -402,10 +406,13 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _print(renderable: Any) -> None:
+def show(renderable: Any) -> None:
+    """Prints a table on stdout."""
     from rich.console import Console
 
-    Console().print(renderable)
+    console = Console()
+    # Where there is no terminal, nobody has asked for 80 columns.
+    (console if console.is_terminal else Console(width=WIDTH)).print(renderable)
 
 
 def _card(backend: Backend) -> ModelCard:

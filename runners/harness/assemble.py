@@ -111,8 +111,7 @@ class _Assembler:
             raise Inconsistent(f"{agent.name}: a reply before the call {agent.open_call!r} was settled")
         ids = [block["id"] for block in data["message"]["content"] if block["type"] == "tool-call"]
         calls = len(ids)
-        # The calls of a reply that was cut off at its token limit are never run.
-        agent.due = [] if answer["finish"] == "length" else ids
+        agent.due = ids
         if calls != answer["calls"]:
             raise Inconsistent(
                 f"{agent.name}, step {agent.steps}: {calls} calls here, {answer['calls']} at the gateway"
@@ -264,7 +263,11 @@ class _Assembler:
                 tokens_before=attempt.tokens_before,
                 tokens_after=attempt.tokens_after,
                 seconds=attempt.seconds,
-                extra={"input_tokens": attempt.input_tokens, "output_tokens": attempt.output_tokens},
+                extra={
+                    "input_tokens": attempt.input_tokens,
+                    "output_tokens": attempt.output_tokens,
+                    "tape_keys": list(attempt.tape_keys),
+                },
             )
         )
 

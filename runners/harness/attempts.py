@@ -8,7 +8,7 @@ is everything that it compacts between two moves of its session's loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from runners.harness.eventlog import Inconsistent
@@ -35,6 +35,7 @@ class Attempt:
     summary_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    tape_keys: list[str] = field(default_factory=list)
     """Of its summaries, as are the seconds."""
     seconds: float = 0.0
     tokens_before: int | None = None
@@ -83,6 +84,7 @@ class Attempts:
                 attempt.summary_calls += 1
                 attempt.input_tokens += line["input_tokens"]
                 attempt.output_tokens += line["output_tokens"]
+                attempt.tape_keys += [line["tape_key"]] if line["tape_key"] else []
                 attempt.seconds += line["prefill_seconds"] + line["decode_seconds"]
             case "meter" if agent in self._open:
                 attempt = self._open[agent]
