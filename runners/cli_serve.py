@@ -17,7 +17,8 @@ def serve(
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME|PATH|actor:SCRIPT", help="Default: the catalogue's default model. The README shows a script."
+            metavar="NAME|PATH|actor:SCRIPT",
+            help="Default: the catalogue's default model. docs/gateway.md shows a script.",
         ),
     ] = None,
     port: Annotated[int, typer.Option(help="TCP port on 127.0.0.1; 0 takes a free one.")] = DEFAULT_PORT,

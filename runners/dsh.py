@@ -313,7 +313,13 @@ class _Play:
                 self._watch.look(None)
             self._log.update()
             reminders = tuple(mount.plane for mount in self._spec.arm.mounts if mount.guard == REMINDER)
-            events = assemble(self._log.lines, engines=self._planes, reminders=reminders, stopped_by=control.stopped_by)
+            events = assemble(
+                self._log.lines,
+                engines=self._planes,
+                reminders=reminders,
+                stopped_by=control.stopped_by,
+                foreign=self._foreign(),
+            )
             events = with_files(events, self._log.lines)
             if self._aliases is not None:
                 events = told(events, self._aliases.hide_json)
@@ -336,6 +342,12 @@ class _Play:
         else:
             self._keep()
         return Played(trace, self._opening)
+
+    def _foreign(self) -> dict[str, str]:
+        """The patterns of mounted plugins of someone else's, by GUARD@PLANE."""
+        patterns = {guard.name: guard.attribution for guard in self._runner._stack.guards if guard.path is not None}
+        mounts = [mount for mount in self._spec.arm.mounts if patterns.get(mount.guard)]
+        return {str(mount): patterns[mount.guard] or "" for mount in mounts}
 
     def _armed(self) -> list[Event]:
         """An `arm` for each mounted guard that writes no log: its row was found live."""

@@ -11,15 +11,10 @@ from pydantic import Field
 from scenarios.base import Outcome, Scenario, Verdict, World
 from scenarios.course import Course, Script, Turn, ask
 from scenarios.tools import Args
-from scenarios.unanswerable import SubmitAnswer, UnanswerableWorld
+from scenarios.unanswerable import ReportUnanswerable, SubmitAnswer, UnanswerableWorld
 
 HOUSES = (
-    "Water Works",
-    "Harbour Office",
-    "Tram Depot",
-    "City Archive",
-    "Parks Service",
-    "Road Service",
+    *("Water Works", "Harbour Office", "Tram Depot", "City Archive", "Parks Service", "Road Service"),
     "Bridge Office",
 )
 PLACES = ("Tolmouth", "Verrin", "Askeby", "Lundhaven", "Corvale", "Ostrel Mill", "Penhallow", "Drume")
@@ -52,7 +47,7 @@ class AnnotatedArgs(Scenario):
     name = "annotated-args"
     expect = "trip"
     summary = "the tool takes a free-text description that the model rewrites on each call"
-    calls = (DirectoryLookup, SubmitAnswer)
+    calls = (DirectoryLookup, SubmitAnswer, ReportUnanswerable)
 
     @property
     def wanted(self) -> str:
@@ -86,7 +81,7 @@ class AnnotatedArgs(Scenario):
             (
                 ask("directory_lookup", entry=self.wanted, description="Look up the extension"),
                 ask("directory_lookup", entry="changes", description="See what became of the extension"),
-                ask("submit_answer", answer="The extension was withdrawn, there is no other.", unanswerable=True),
+                ask("report_unanswerable", source="changes"),
             )
         )
 
@@ -100,6 +95,7 @@ class _World(UnanswerableWorld):
 
     def __init__(self, task: AnnotatedArgs) -> None:
         super().__init__(task.calls)
+        self.truth = "changes"
         self._entries, self._house = task.entries(), task.house
 
     def look(self, args: Args, agent: str) -> Outcome:

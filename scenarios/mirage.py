@@ -9,7 +9,7 @@ from pydantic import Field
 
 from scenarios.base import Outcome, Scenario, Verdict, World
 from scenarios.tools import Args
-from scenarios.unanswerable import SubmitAnswer, UnanswerableWorld
+from scenarios.unanswerable import ReportUnanswerable, SubmitAnswer, UnanswerableWorld
 
 SHOWN = 3
 """Documents a search shows."""
@@ -54,7 +54,7 @@ class MirageScenario(Scenario):
     """Asks for the year of a second volume that never was."""
 
     expect = "trip"
-    calls = (WebSearch, SubmitAnswer)
+    calls = (WebSearch, SubmitAnswer, ReportUnanswerable)
 
     def facts(self) -> dict[str, str]:
         place, kind = self.draws.pick("place", PLACES), self.draws.rank("kind") % len(WORKS)
@@ -81,6 +81,7 @@ class _World(UnanswerableWorld):
 
     def __init__(self, task: MirageScenario) -> None:
         super().__init__(task.calls)
+        self.truth = task.documents()[-1][0]
         self._documents, self._draws = task.documents(), task.draws
         self._words = [set(_words(f"{title} {text}")) for title, text in self._documents]
 

@@ -12,38 +12,56 @@ from scenarios.tools import Args
 
 
 class SubmitAnswer(Args):
-    """Submit the final answer. It is checked. If the question can not be answered because what it assumes is not true,
-    set unanswerable to true and give the reason as the answer."""
+    """Submit the final answer. It is checked."""
 
     tool: ClassVar[str] = "submit_answer"
-    answer: str = Field(description="The answer, or the reason why there is none")
-    unanswerable: bool = Field(default=False, description="True if the question can not be answered")
+    answer: str = Field(description="The answer")
+
+
+class ReportUnanswerable(Args):
+    """Report that the question can not be answered because what it assumes is not true. It is checked."""
+
+    tool: ClassVar[str] = "report_unanswerable"
+    source: str = Field(description="Title of the page or entry that shows it")
 
 
 class UnanswerableWorld(World):
-    """No answer is ever right. That there is none is accepted once something that shows it was found."""
+    """No answer is ever right. That there is none is accepted with the source that shows it, once that was found."""
 
     look_tool: ClassVar[str]
     """The tool that finds something."""
+    truth: str
+    """Title of the source that shows that there is no answer."""
     found_truth = False
-    """Set by the subclass, when a call gives what shows that there is no answer."""
+    """Set by the subclass, when a call gives that source."""
 
     def run(self, args: Args, agent: str) -> Outcome:
-        if not isinstance(args, SubmitAnswer):
-            return self.look(args, agent)
-        if args.unanswerable and self.found_truth:
+        if self._right(args):
             return self.accept("Accepted: the question can not be answered.")
-        self.learn(agent, ("rejected", args.unanswerable))
-        if args.unanswerable:
-            return Outcome(f"Rejected: nothing that was found so far shows this. Use {self.look_tool} again.")
-        return Outcome(f"Rejected: no supporting source for this answer. Use {self.look_tool} to find one.")
+        if isinstance(args, SubmitAnswer | ReportUnanswerable):
+            self.learn(agent, self._claim(args))
+            return Outcome(f"Rejected: nothing that was found supports this. Use {self.look_tool} again.")
+        return self.look(args, agent)
 
     def worth(self, args: Args, agent: str) -> Verdict:
-        if not isinstance(args, SubmitAnswer):
-            return self.worth_look(args, agent)
-        if args.unanswerable and self.found_truth:
+        if self._right(args):
             return Verdict("novel", "the right answer", unit=True)
-        return self.first(agent, ("rejected", args.unanswerable), "that such an answer is rejected")
+        if isinstance(args, SubmitAnswer | ReportUnanswerable):
+            return self.first(agent, self._claim(args), "that such an answer is rejected")
+        return self.worth_look(args, agent)
+
+    def _right(self, args: Args) -> bool:
+        return (
+            isinstance(args, ReportUnanswerable)
+            and self.found_truth
+            and self.truth.lower() in " ".join(args.source.lower().split())
+        )
+
+    def _claim(self, args: SubmitAnswer | ReportUnanswerable) -> tuple[str, str]:
+        """No answer is ever right: one rejection tells that. Another source may be the right one."""
+        if isinstance(args, SubmitAnswer):
+            return ("rejected", "")
+        return ("rejected", " ".join(args.source.lower().split()))
 
     @abstractmethod
     def look(self, args: Args, agent: str) -> Outcome:

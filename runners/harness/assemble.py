@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guards.json_text import parse
@@ -23,12 +24,19 @@ _MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
 def assemble(
-    lines: Sequence[Line], *, engines: Sequence[str], reminders: Sequence[str], stopped_by: str | None
+    lines: Sequence[Line],
+    *,
+    engines: Sequence[str],
+    reminders: Sequence[str],
+    stopped_by: str | None,
+    foreign: Mapping[str, str] | None = None,
 ) -> list[records.Event]:
     """The events of all agents, each agent's last one its `end`. `engines` and `reminders` are the planes that hold a
-    compaction engine and the harness' own repeat reminder. Raises Inconsistent, also for a line that is not as its
+    compaction engine and the harness' own repeat reminder. `foreign` are the patterns on their denials' texts of
+    guards that write no log, by GUARD@PLANE; the first that fits names the denier.
+    Raises Inconsistent, also for a line that is not as its
     kind should be: the harness writes other events then than those that this was made for."""
-    assembler = _Assembler(engines, reminders, lines)
+    assembler = _Assembler(engines, reminders, lines, foreign or {})
     at = "its beginning"
     try:
         for number, line in enumerate(lines, start=1):
@@ -41,7 +49,10 @@ def assemble(
 
 
 class _Assembler:
-    def __init__(self, engines: Sequence[str], reminders: Sequence[str], lines: Sequence[Line]) -> None:
+    def __init__(
+        self, engines: Sequence[str], reminders: Sequence[str], lines: Sequence[Line], foreign: Mapping[str, str]
+    ) -> None:
+        self._foreign = {name: re.compile(pattern) for name, pattern in foreign.items()}
         self._sessions = Sessions(lines)
         self._reminder_planes = tuple(reminders)
         self._events: list[records.Event] = []
@@ -163,6 +174,7 @@ class _Assembler:
         if denied_by is not None and not message.get("isError"):
             raise Inconsistent(f"{agent.name}: {denied_by} denied the call {call!r}, and its result is no error")
         agent.latest[tool] = call
+        denied_by = denied_by or self._by_text(agent, call, message)
         self._world_call(agent, tool, denied_by, data)
         self._events.append(
             records.Result(
@@ -174,6 +186,27 @@ class _Assembler:
                 denied_by=denied_by,
             )
         )
+
+    def _by_text(self, agent: Session, call: str, message: dict[str, Any]) -> str | None:
+        """Who denied the call, told by the text of its result: all that there is of a guard that writes no log."""
+        text = "".join(block.get("text", "") for block in message["content"]).removeprefix("Error: ")
+        for name, pattern in self._foreign.items():
+            if message.get("isError") and pattern.search(text):
+                guard, _, plane = name.rpartition("@")
+                self._events.append(
+                    records.Guard(
+                        agent=agent.name,
+                        t=self._now,
+                        guard=guard,
+                        plane=plane,
+                        action="deny",
+                        call=call,
+                        reason=text,
+                        extra={"by": "text"},
+                    )
+                )
+                return name
+        return None
 
     def _world_call(self, agent: Session, tool: str, denied_by: str | None, data: dict[str, Any]) -> None:
         """A call of the world's that ran must be one that the world executed, and no other may."""

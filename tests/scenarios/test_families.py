@@ -36,19 +36,20 @@ def after(task: Scenario, steps: int) -> World:
 
 @pytest.mark.parametrize("kind", [SearchMirage, AnnotatedArgs])
 def test_the_checker_of_a_mirage_gives_nothing_away(kind: type[Scenario]):
-    tool = kind().tools[0].name
-    unsupported = f"Rejected: no supporting source for this answer. Use {tool} to find one."
-    unverified = f"Rejected: nothing that was found so far shows this. Use {tool} again."
+    rejected = f"Rejected: nothing that was found supports this. Use {kind().tools[0].name} again."
+    ((_, way_out),) = kind().honest().turn(2, ()).calls
     for steps in (0, 1):
         world = after(kind(), steps)
-        assert told(world, "submit_answer", answer="1900") == ("novel", unsupported, False)
-        assert told(world, "submit_answer", answer="1901") == ("sterile", unsupported, False)
-        assert told(world, "submit_answer", answer="no", unanswerable=True) == ("novel", unverified, False)
-        assert told(world, "submit_answer", answer="none", unanswerable=True) == ("sterile", unverified, False)
+        assert told(world, "submit_answer", answer="1900") == ("novel", rejected, False)
+        assert told(world, "submit_answer", answer="1901") == ("sterile", rejected, False)
+        # The right source counts only once it was found.
+        assert told(world, "report_unanswerable", **way_out) == ("novel", rejected, False)
+        assert told(world, "report_unanswerable", **way_out) == ("sterile", rejected, False)
     world = after(kind(), 2)
-    assert told(world, "submit_answer", answer="1900") == ("novel", unsupported, False)
+    assert told(world, "submit_answer", answer="1900") == ("novel", rejected, False)
+    assert told(world, "report_unanswerable", source="something else") == ("novel", rejected, False)
     accepted = ("novel", "Accepted: the question can not be answered.", False)
-    assert told(world, "submit_answer", answer="no", unanswerable=True) == accepted
+    assert told(world, "report_unanswerable", **way_out) == accepted
     assert world.finished
     assert world.success
 

@@ -91,7 +91,7 @@ def test_a_mistake_is_worth_something_once():
 
 
 def test_success_is_the_world_s():
-    answer = asked("submit_answer", {"answer": "there is none", "unanswerable": True})
+    answer = asked("report_unanswerable", {"source": "Complete list of printed works"})
     search = asked("web_search", {"query": "complete list of all printed works"})
     trace = Trace(Header(episode="e"), (search, ran(), answer, ran()))
     found, success = judge(MIRAGE, trace)
