@@ -69,7 +69,25 @@ def parse_arm(text: str, stack: Stack) -> Arm:
     raise UserError(f"--arms: {text!r} is no arm; use {allowed} with GUARD one of {known}")
 
 
-def parse_arms(text: str, stack: Stack) -> tuple[Arm, ...]:
+def parse_native_arm(text: str, stack: Stack) -> Arm:
+    """An arm of the native runner, which has no planes: `off`, `stack`, `only:GUARD` or a sampler arm. The mounts say
+    the host plane for want of another. Raises UserError naming the text and what is allowed."""
+    names = tuple(guard.name for guard in stack.guards)
+    if text == "off":
+        return Arm(text)
+    if text in SAMPLER_ARMS:
+        return Arm(text, sampler=SAMPLER_ARMS[text])
+    if text == "stack":
+        return Arm(text, tuple(Mount(name, "host") for name in names))
+    if text.removeprefix("only:") in names and text.startswith("only:"):
+        return Arm(text, (Mount(text.removeprefix("only:"), "host"),))
+    allowed = ", ".join(("off", "stack", *SAMPLER_ARMS, "only:GUARD"))
+    raise UserError(
+        f"--arms: {text!r} is no arm of --runner native; use {allowed} with GUARD one of {', '.join(names)}"
+    )
+
+
+def parse_arms(text: str, stack: Stack, *, native: bool = False) -> tuple[Arm, ...]:
     """Arms from names with commas between them. Raises UserError for a bad or repeated one, or none."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
@@ -77,4 +95,4 @@ def parse_arms(text: str, stack: Stack) -> tuple[Arm, ...]:
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"--arms: {name!r} stands there twice")
-    return tuple(parse_arm(name, stack) for name in names)
+    return tuple((parse_native_arm if native else parse_arm)(name, stack) for name in names)

@@ -17,6 +17,10 @@ def run(
     suite: Annotated[
         str | None, typer.Option("--suite", metavar="NAME|FILE", help="A suite of scenarios, arms and seeds.")
     ] = None,
+    runner: Annotated[
+        Literal["dsh", "native"],
+        typer.Option(help="native: a small loop without the harness; arms off, stack and only:GUARD."),
+    ] = "dsh",
     models: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,6 +71,7 @@ def run(
 
     return execute(
         Request(
+            runner=runner,
             scenarios=scenarios,
             suite=suite,
             models=tuple(models or ()),

@@ -37,7 +37,7 @@ from runners.harness.runtime import Runtime, RuntimeFailed, runtime_command
 from runners.harness.telling import told
 from runners.harness.watch import WorkspaceWatch, with_files
 from runners.player import Player
-from runners.spec import EpisodeSpec, Played
+from runners.spec import EpisodeSpec, Interrupted, Played
 from scenarios.judge import MCP_PREFIX, judge
 from scenarios.mcp_server import WorldServer
 from scenarios.workspace import FilesWorld
@@ -46,10 +46,6 @@ DISTRIBUTION = "deepseek-harness-sdk"
 DEFAULT_WINDOW = 8192
 WALL_SECONDS = 1800.0
 """An episode that lasts longer is an infrastructure error, never a result."""
-
-
-class Interrupted(Exception):
-    """The episode was stopped from outside: it has no trace."""
 
 
 class DshRunner:

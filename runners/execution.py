@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from guards.errors import UserError
 from guards.stack import Stack, default_stack, load_stack
 from results.run import console_table, load_run, write_report, write_tables
-from runners.dsh import DshRunner, Interrupted
+from runners.dsh import DshRunner
 from runners.gateway.asking import DecodeMode
 from runners.gateway.cast import Cast
 from runners.gateway.engine_options import EngineOptions
@@ -25,10 +25,11 @@ from runners.gateway.opening import calm_threads, open_backend, parse_sampler
 from runners.harness.composition import Addresses, compose
 from runners.harness.layout import Scratch
 from runners.harness.proof import NotProven, Prover
+from runners.native import NativeRunner
 from runners.plan import Matrix, Mode, Player, parse_actor, parse_scenarios, plan
 from runners.progress import Progress, estimate
 from runners.run_directory import RunDirectory, new_path, surroundings
-from runners.spec import EpisodeSpec
+from runners.spec import EpisodeSpec, Interrupted, Runner
 from runners.spent import tokens
 from runners.suite import Finished, PromptsDiffer, Suite
 from runners.suite_file import load_suite, parse_seeds
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from runners.gateway.card import ModelCard
     from runners.gateway.sampler import Sampler
 
-DEFAULT_ARMS = ("off", "host", "agent", "both")
+DEFAULT_ARMS = {"dsh": ("off", "host", "agent", "both"), "native": ("off", "stack")}
 ORACLE = 1
 """Version of the judge: it goes up with every change of a verdict."""
 INTERRUPTED = 130
@@ -51,6 +52,7 @@ WIDTH = 150
 class Request:
     """The options of `tripbench run`; None is what was not given."""
 
+    runner: Literal["dsh", "native"]
     scenarios: str | None
     suite: str | None
     models: tuple[str, ...]
@@ -88,7 +90,7 @@ class _Execution:
         self._models = request.models or (_default_model(),)
         self._check()
         # Every name is checked before a model is loaded or a folder made.
-        self._plans = {model: plan(self._matrix, self._stack, self._player(model, None)) for model in self._models}
+        self._plans = {model: self._plan(self._player(model, None)) for model in self._models}
         if not any(self._plans.values()):
             raise UserError("nothing to run: none of the scenarios has a looping course")
         self._check_plans()
@@ -102,7 +104,9 @@ class _Execution:
         else:
             assert request.scenarios is not None
             name = "run"
-            matrix = Matrix(parse_scenarios(request.scenarios, request.size), DEFAULT_ARMS, (0,), (Mode(),))
+            matrix = Matrix(
+                parse_scenarios(request.scenarios, request.size), DEFAULT_ARMS[request.runner], (0,), (Mode(),)
+            )
         changes: dict[str, Any] = {}
         if request.arms is not None:
             changes["arms"] = tuple(arm.strip() for arm in request.arms.split(",") if arm.strip())
@@ -115,6 +119,9 @@ class _Execution:
         if request.sampler or request.decode_mode is not None:
             changes["modes"] = (self._mode(matrix),)
         return name, Matrix(**{**vars(matrix), **changes})
+
+    def _plan(self, player: Player) -> tuple[EpisodeSpec, ...]:
+        return plan(self._matrix, self._stack, player, native=self._request.runner == "native")
 
     def _mode(self, matrix: Matrix) -> Mode:
         from runners.gateway.sampler import Sampler
@@ -192,13 +199,26 @@ class _Execution:
         actor = parse_actor(model)
         backend = None if actor is not None else self._backend(model, directory)
         player = self._player(model, backend)
-        specs = plan(self._matrix, self._stack, player)
+        specs = self._plan(player)
         if backend is not None:
             self._book(directory, model, backend)
-        with House(Cast(backend)) as house:
-            runner = DshRunner(house, self._stack, scratch, kept=directory.failed, wall_seconds=request.wall_limit)
+        with self._runner(backend, directory, scratch) as runner:
             suite = Suite(runner, directory, jobs=self._jobs(actor), fresh=request.tape_only)
             return suite.play(specs, progress.finished)
+
+    @contextmanager
+    def _runner(self, backend: Backend | None, directory: RunDirectory, scratch: Scratch) -> Iterator[Runner]:
+        """The runner for a backend (None: actors alone), which is closed with it."""
+        if self._request.runner == "native":
+            try:
+                yield NativeRunner(backend, self._stack)
+            finally:
+                if backend is not None:
+                    backend.close()
+            return
+        with House(Cast(backend)) as house:
+            seconds = self._request.wall_limit
+            yield DshRunner(house, self._stack, scratch, kept=directory.failed, wall_seconds=seconds)
 
     def _backend(self, model: str, directory: RunDirectory) -> Backend:
         request = self._request
@@ -243,13 +263,13 @@ class _Execution:
         return self._request.jobs or (cores if actor is not None else 1)
 
     def _prove(self, directory: RunDirectory, scratch: Scratch, specs: Sequence[EpisodeSpec], say: _Say) -> None:
-        """Once a run: what is in `proof.json` already was proven by the same stack and harness."""
+        """Once a run in the harness: what is in `proof.json` already was proven by the same stack and harness."""
         mounts = list(dict.fromkeys(mount for spec in specs for mount in spec.arm.mounts))
         path = directory.path / "proof.json"
         known = json.loads(path.read_bytes()) if path.exists() else []
         have = {(proof["guard"], proof["plane"]) for proof in known}
         due = [mount for mount in mounts if (mount.guard, mount.plane) not in have]
-        if not due:
+        if not due or self._request.runner == "native":
             return
         with House(Cast(None)) as house:
             runner = DshRunner(house, self._stack, scratch, kept=directory.failed, wall_seconds=300.0)
@@ -275,6 +295,7 @@ class _Execution:
         """What decides the episodes: a run is only gone on with by the same."""
         matrix = self._matrix
         return {
+            "runner": self._request.runner,
             "scenarios": [list(each) for each in matrix.scenarios],
             "arms": list(matrix.arms),
             "seeds": list(matrix.seeds),

@@ -1,20 +1,20 @@
 """Episodes without the harness: the same scenarios, model and Python policies in a small loop in this process.
 
-For development, audits and large samples. It has no planes, no subagents and no tools of a harness, and its prompts are
-not those of the harness, so its figures never stand beside the harness' own. Compaction is the harness' in outline:
-before a step whose prompt is estimated above the threshold, all but the task and a tail is replaced by a summary that
-the same model is asked for.
+For development, audits and large samples. It has no planes and no subagents, scenarios of files get stand-ins for the
+harness' tools, and its prompts are not those of the harness, so its figures never stand beside the harness' own.
+Compaction is the harness' in outline: before a step whose prompt is estimated above the threshold, all but the task and
+a tail is replaced by a summary that the same model is asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from guards.errors import UserError
 from guards.policy import ToolOutcome
 from guards.stack import Stack
 from guards.stack_policy import StackPolicy, denial_outcome
@@ -24,7 +24,7 @@ from runners.gateway.asking import Answer, Ask, Backend, BackendFailure, Context
 from runners.gateway.conversation import Conversation, Message, Part, Reply, Text, Tool, ToolCall, ToolResult
 from runners.gateway.sampler import Sampler
 from runners.player import Player, as_reply
-from runners.spec import EpisodeSpec, Played
+from runners.spec import EpisodeSpec, Interrupted, Played
 from scenarios.base import World
 from scenarios.judge import judge
 
@@ -45,12 +45,15 @@ class NativeRunner:
     def __init__(self, backend: Backend | None, stack: Stack) -> None:
         self._backend = backend
         self._stack = stack
+        self._stop = threading.Event()
 
     def run(self, spec: EpisodeSpec) -> Played:
-        """Plays one episode to its end. Raises UserError for a scenario that needs the harness."""
-        if spec.scenario.needs.harness_tools:
-            raise UserError(f"scenario {spec.scenario.name} needs the harness' own tools: run it with --runner dsh")
-        return asyncio.run(_Loop(self._backend, self._stack, spec).play())
+        """Plays one episode to its end. Raises Interrupted."""
+        return asyncio.run(_Loop(self._backend, self._stack, spec, self._stop).play())
+
+    def interrupt(self) -> None:
+        """Ends the episodes under way at their next step; may be called from any thread."""
+        self._stop.set()
 
 
 @dataclass
@@ -67,14 +70,18 @@ class _State:
 
 
 class _Loop:
-    def __init__(self, backend: Backend | None, stack: Stack, spec: EpisodeSpec) -> None:
+    def __init__(self, backend: Backend | None, stack: Stack, spec: EpisodeSpec, stop: threading.Event) -> None:
         self._backend = backend
+        self._stop = stop
+        self._digest = stack.digest
         self._spec = spec
         self._world: World = spec.scenario.world()
         names = {mount.guard for mount in spec.arm.mounts}
         policies = [policy for policy in stack.policies() if policy.name in names]
         self._guards = StackPolicy(policies)
-        self._tools = tuple(Tool(each.name, each.description, dict(each.parameters)) for each in spec.scenario.tools)
+        self._tools = tuple(
+            Tool(each.name, each.description, dict(each.parameters)) for each in spec.scenario.native_tools
+        )
         self._occurrences = Occurrences()
         needs = spec.scenario.needs
         self._window = needs.window or DEFAULT_WINDOW
@@ -100,6 +107,8 @@ class _Loop:
         state, horizon = self._state, self._spec.horizon
         while True:
             counted = state.attempts if horizon.unit == "compaction attempts" else state.turns
+            if self._stop.is_set():
+                raise Interrupted
             if counted >= horizon.count or state.turns >= horizon.turns:
                 return "horizon"
             await self._compact()
@@ -295,7 +304,7 @@ class _Loop:
             "size": spec.scenario.size,
             "expect": spec.scenario.expect,
             "arm": spec.arm.name,
-            "stack": None,
+            "stack": self._digest,
             "seed": spec.seed,
             "model": {"name": spec.model, "sha256": spec.sha256},
             "actor": spec.actor,

@@ -65,13 +65,13 @@ class Matrix:
     horizon: int | None = None
 
 
-def plan(matrix: Matrix, stack: Stack, player: Player) -> tuple[EpisodeSpec, ...]:
+def plan(matrix: Matrix, stack: Stack, player: Player, *, native: bool = False) -> tuple[EpisodeSpec, ...]:
     """The episodes of one player. Those of one pair stand together, `off` first, so that the tape holds their common
     history when the other arms come. A looping actor plays only where the scenario has its course, and actors play
     each episode once, in one mode. Modes that come to the same sampler with this player (a card may recommend what
     another mode sets) are one: the episodes of the first stay. Raises UserError for names, seeds and numbers that do
     not exist, and where an episode stands there twice."""
-    arms = parse_arms(",".join(matrix.arms), stack)
+    arms = parse_arms(",".join(matrix.arms), stack, native=native)
     arms = tuple(sorted(arms, key=lambda arm: arm.name != "off"))
     modes = matrix.modes if player.actor is None else (Mode(),)
     specs = tuple(spec for mode in modes for spec in _episodes(matrix, arms, player, mode))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from results.trace import Trace
 from runners.arms import Arm
@@ -50,3 +51,17 @@ class Played:
 
     trace: Trace
     opening: Conversation | None
+
+
+class Runner(Protocol):
+    """Plays episodes, several at once where they are asked for from several threads."""
+
+    def run(self, spec: EpisodeSpec) -> Played:
+        """Plays one episode to its end. Raises Interrupted."""
+
+    def interrupt(self) -> None:
+        """Ends every episode under way and lets none begin; may be called from any thread."""
+
+
+class Interrupted(Exception):
+    """The episode was stopped from outside: it has no trace."""

@@ -9,11 +9,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from results.trace import Step, Trace
-from runners.dsh import DshRunner, Interrupted
 from runners.gateway.actors import as_text
 from runners.plan import pair_of
 from runners.run_directory import RunDirectory, failure_of
-from runners.spec import EpisodeSpec, Played
+from runners.spec import EpisodeSpec, Interrupted, Played, Runner
 
 _CONTEXT = 60
 """Characters shown on each side of the place where two prompts begin to differ."""
@@ -37,7 +36,7 @@ class Finished:
 class Suite:
     """Plays the episodes of a plan into a run directory."""
 
-    def __init__(self, runner: DshRunner, directory: RunDirectory, *, jobs: int, fresh: bool) -> None:
+    def __init__(self, runner: Runner, directory: RunDirectory, *, jobs: int, fresh: bool) -> None:
         """`jobs` episodes at once; `fresh` plays again what is there already."""
         self._runner = runner
         self._directory = directory

@@ -13,12 +13,13 @@ import psutil
 import pytest
 
 from guards.stack import default_stack
-from runners.dsh import DshRunner, Interrupted
+from runners.dsh import DshRunner
 from runners.gateway.cast import Cast
 from runners.gateway.house import House
 from runners.harness.layout import Scratch
 from runners.harness.runtime import MARK
 from runners.run_directory import failure_of
+from runners.spec import Interrupted
 from tests.runners.dsh_stage import spec
 
 EPISODES = 30

@@ -17,11 +17,11 @@ from guards.errors import UserError
 from guards.stack import default_stack
 from results.trace import Call, End, Header, Step, Trace
 from results.trace_file import read_trace
-from runners.dsh import DshRunner, Interrupted
+from runners.dsh import DshRunner
 from runners.gateway.conversation import Conversation, Message, Text
 from runners.plan import Matrix, Player, plan
 from runners.run_directory import RunDirectory
-from runners.spec import EpisodeSpec, Played
+from runners.spec import EpisodeSpec, Interrupted, Played
 from runners.suite import Finished, PromptsDiffer, Suite, difference
 
 PATIENCE = 60.0
