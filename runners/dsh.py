@@ -213,11 +213,7 @@ class _Play:
 
     def _open(self, control: Control) -> Episode:
         spec, layout = self._spec, self._layout
-        actor = None
-        if spec.actor is not None:
-            course = spec.scenario.looping() if spec.actor == "looping" else spec.scenario.honest()
-            assert course is not None, "a plan holds no looping actor where the scenario has none"
-            actor = Player(spec.actor, course)
+        actor = Player.of(spec)
         settings = EpisodeSettings(
             seed=spec.seed,
             decode_mode=spec.decode_mode,
@@ -361,28 +357,15 @@ class _Play:
         return [*kept, End(reason="error", extra={"cause": cause})]
 
     def _header(self) -> Header:
-        spec = self._spec
         keys = [line["tape_key"] for line in self._log.lines if line["ev"] == "answer" and line["tape_key"]]
-        sampler = spec.sampler or self._runner._house.cast.sampler
-        meta = {
-            "size": spec.scenario.size,
-            "expect": spec.scenario.expect,
-            "arm": spec.arm.name,
-            "stack": self._runner._stack.digest,
-            "seed": spec.seed,
-            "model": {"name": spec.model, "sha256": spec.sha256},
-            "actor": spec.actor,
-            "harness": {"name": "dsh", "version": metadata.version(DISTRIBUTION)},
-            "runner": "dsh",
-            "horizon": spec.horizon.count,
-            "horizon_unit": spec.horizon.unit,
-            "priming": spec.priming,
-            "decode_mode": spec.decode_mode,
-            "sampler": None if spec.actor is not None else sampler.model_dump(mode="json"),
-            "window": self._window,
-            "tape": hashlib.sha256("\n".join(keys).encode()).hexdigest() if keys else None,
-        }
-        return Header(episode=spec.name, scenario=spec.scenario.name, source="tripbench", meta=meta)
+        return self._spec.header(
+            runner="dsh",
+            harness={"name": "dsh", "version": metadata.version(DISTRIBUTION)},
+            stack=self._runner._stack.digest,
+            recommended=self._runner._house.cast.sampler,
+            window=self._window,
+            tape=hashlib.sha256("\n".join(keys).encode()).hexdigest() if keys else None,
+        )
 
     def _keep(self) -> None:
         """Leaves what a failed episode can be understood by."""

@@ -170,7 +170,6 @@ class _Execution:
         if request.dry_run:
             return self._print_plan(specs)
         finished: list[Finished] = []
-        status = 0
         with _scratch() as scratch:
             directory = self._directory()
             say = _Say(directory, quiet=request.as_json)
@@ -190,9 +189,8 @@ class _Execution:
         failed_ones = [each for each in finished if each.failure is not None]
         for each in failed_ones:
             say(f"tripbench: error: episode {each.spec.name}: {each.failure}", error=True)
-        status = 1 if failed_ones else status
         self._report(directory, finished, say, anything=len(failed_ones) < len(finished))
-        return status
+        return 1 if failed_ones else 0
 
     def _play(self, model: str, directory: RunDirectory, scratch: Scratch, progress: Progress) -> list[Finished]:
         request = self._request

@@ -85,11 +85,7 @@ class _Loop:
         self._occurrences = Occurrences()
         needs = spec.scenario.needs
         self._window = needs.window or DEFAULT_WINDOW
-        self._actor = None
-        if spec.actor is not None:
-            course = spec.scenario.looping() if spec.actor == "looping" else spec.scenario.honest()
-            assert course is not None
-            self._actor = Player(spec.actor, course)
+        self._actor = Player.of(spec)
         self._state = _State([Message("user", (Text(spec.scenario.prompt),))])
 
     async def play(self) -> Played:
@@ -298,24 +294,11 @@ class _Loop:
         return Conversation(SYSTEM, tuple(messages or self._state.messages), self._tools)
 
     def _header(self) -> records.Header:
-        spec = self._spec
-        sampler = spec.sampler or (self._backend.sampler if self._backend is not None else None)
-        meta = {
-            "size": spec.scenario.size,
-            "expect": spec.scenario.expect,
-            "arm": spec.arm.name,
-            "stack": self._digest,
-            "seed": spec.seed,
-            "model": {"name": spec.model, "sha256": spec.sha256},
-            "actor": spec.actor,
-            "harness": None,
-            "runner": "native",
-            "horizon": spec.horizon.count,
-            "horizon_unit": spec.horizon.unit,
-            "priming": spec.priming,
-            "decode_mode": spec.decode_mode,
-            "sampler": None if spec.actor is not None or sampler is None else sampler.model_dump(mode="json"),
-            "window": self._window,
-            "tape": None,
-        }
-        return records.Header(episode=spec.name, scenario=spec.scenario.name, source="tripbench", meta=meta)
+        return self._spec.header(
+            runner="native",
+            harness=None,
+            stack=self._digest,
+            recommended=None if self._backend is None else self._backend.sampler,
+            window=self._window,
+            tape=None,
+        )

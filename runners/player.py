@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from runners.gateway.asking import Ask
 from runners.gateway.conversation import Call, Conversation, Reply, ToolCall, ToolResult
+from runners.spec import EpisodeSpec
 from scenarios.base import Outcome
 from scenarios.course import Course, Turn
 
@@ -19,6 +20,15 @@ class Player:
     def __init__(self, name: str, course: Course) -> None:
         self.name = name
         self._course = course
+
+    @classmethod
+    def of(cls, spec: EpisodeSpec) -> Player | None:
+        """The actor that an episode names; None where a model plays."""
+        if spec.actor is None:
+            return None
+        course = spec.scenario.looping() if spec.actor == "looping" else spec.scenario.honest()
+        assert course is not None, "a plan holds no looping actor where the scenario has none"
+        return cls(spec.actor, course)
 
     def reply(self, ask: Ask) -> Reply:
         if ask.compaction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from results.trace import Trace
+from results.trace import Header, Trace
 from runners.arms import Arm
 from runners.gateway.asking import DecodeMode
 from runners.gateway.conversation import Conversation
@@ -43,6 +43,39 @@ class EpisodeSpec:
     priming: int = 0
     decode_mode: DecodeMode = "lazy"
     sampler: Sampler | None = None
+
+    def header(
+        self,
+        *,
+        runner: str,
+        harness: dict[str, str] | None,
+        stack: str,
+        recommended: Sampler | None,
+        window: int,
+        tape: str | None,
+    ) -> Header:
+        """The trace's header. `stack` and `tape` are digests, `window` is in tokens; `recommended` is the model's own
+        sampler, used where the episode names none."""
+        sampler = self.sampler or recommended
+        meta = {
+            "size": self.scenario.size,
+            "expect": self.scenario.expect,
+            "arm": self.arm.name,
+            "stack": stack,
+            "seed": self.seed,
+            "model": {"name": self.model, "sha256": self.sha256},
+            "actor": self.actor,
+            "harness": harness,
+            "runner": runner,
+            "horizon": self.horizon.count,
+            "horizon_unit": self.horizon.unit,
+            "priming": self.priming,
+            "decode_mode": self.decode_mode,
+            "sampler": None if self.actor is not None or sampler is None else sampler.model_dump(mode="json"),
+            "window": window,
+            "tape": tape,
+        }
+        return Header(episode=self.name, scenario=self.scenario.name, source="tripbench", meta=meta)
 
 
 @dataclass(frozen=True)
