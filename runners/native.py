@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -40,16 +40,20 @@ Action = Literal["nudge", "deny", "refuse"]
 
 
 class NativeRunner:
-    """Plays episodes one after the other. `backend` None serves actors alone."""
+    """Plays episodes one after the other. `backend` None serves actors alone; `watch` is told of each event but the
+    labels as it happens, None = nobody is."""
 
-    def __init__(self, backend: Backend | None, stack: Stack) -> None:
+    def __init__(
+        self, backend: Backend | None, stack: Stack, watch: Callable[[records.Event], None] | None = None
+    ) -> None:
         self._backend = backend
         self._stack = stack
+        self._watch = watch
         self._stop = threading.Event()
 
     def run(self, spec: EpisodeSpec) -> Played:
         """Plays one episode to its end. Raises Interrupted."""
-        return asyncio.run(_Loop(self._backend, self._stack, spec, self._stop).play())
+        return asyncio.run(_Loop(self._backend, self._stack, spec, self._stop, self._watch).play())
 
     def interrupt(self) -> None:
         """Ends the episodes under way at their next step; may be called from any thread."""
@@ -70,9 +74,17 @@ class _State:
 
 
 class _Loop:
-    def __init__(self, backend: Backend | None, stack: Stack, spec: EpisodeSpec, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        backend: Backend | None,
+        stack: Stack,
+        spec: EpisodeSpec,
+        stop: threading.Event,
+        watch: Callable[[records.Event], None] | None,
+    ) -> None:
         self._backend = backend
         self._stop = stop
+        self._watch = watch
         self._digest = stack.digest
         self._spec = spec
         self._world: World = spec.scenario.world()
@@ -90,10 +102,10 @@ class _Loop:
 
     async def play(self) -> Played:
         state, spec = self._state, self._spec
-        state.events.append(records.User(text=spec.scenario.prompt))
+        self._tell(records.User(text=spec.scenario.prompt))
         self._guards.user_message(ROOT)
         reason = await self._steps()
-        state.events.append(records.End(reason=reason))  # type: ignore[arg-type]
+        self._tell(records.End(reason=reason))  # type: ignore[arg-type]
         trace = records.Trace(self._header(), tuple(state.events))
         labels, success = judge(spec.scenario, trace)
         ended = (replace(each, success=success) if isinstance(each, records.End) else each for each in trace.events)
@@ -162,7 +174,7 @@ class _Loop:
     def _book(self, answer: Answer) -> None:
         state, primed = self._state, answer.primed
         state.steps += 1
-        state.events.append(
+        self._tell(
             records.Step(
                 n=state.steps,
                 calls=len(answer.reply.calls),
@@ -187,7 +199,7 @@ class _Loop:
             identifier = f"call_{state.steps}_{at}"
             asked.append(ToolCall(identifier, call.name, call.arguments))
             event = records.Call(id=identifier, step=state.steps, tool=call.name, args=call.arguments, primed=primed)
-            state.events.append(event)
+            self._tell(event)
             state.calls += 1
             result, told = self._settle(event)
             shown.append(ToolResult(identifier, result.text, result.error))
@@ -196,7 +208,6 @@ class _Loop:
         state.messages.append(Message("user", (*shown, *notices)))
 
     def _settle(self, call: records.Call) -> tuple[records.Result, list[str]]:
-        events = self._state.events
         denied = self._guards.before_call(ROOT, call.tool, call.args)
         if denied is None:
             outcome = self._world.call(call.tool, call.args)
@@ -211,19 +222,24 @@ class _Loop:
             error=shown.error,
             denied_by=None if denied is None else f"{denied.guard}@native",
         )
-        events.append(result)
+        self._tell(result)
         told = []
         guard = None if denied is None else denied.guard
         for nudge in self._guards.after_call(
             ROOT, call.tool, call.args, shown, executed=denied is None, denied_by=guard
         ):
             self._act("nudge", nudge.guard, call.id, nudge.decision, nudge.decision.text)
-            events.append(records.Notice(text=nudge.decision.text, source=nudge.guard))
+            self._tell(records.Notice(text=nudge.decision.text, source=nudge.guard))
             told.append(nudge.decision.text)
         return result, told
 
+    def _tell(self, event: records.Event) -> None:
+        self._state.events.append(event)
+        if self._watch is not None:
+            self._watch(event)
+
     def _act(self, action: Action, guard: str, call: str | None, decision: Any, reason: str) -> None:
-        self._state.events.append(
+        self._tell(
             records.Guard(
                 guard=guard,
                 plane="native",
@@ -275,7 +291,7 @@ class _Loop:
         if outcome != "refused":
             self._guards.after_compaction(ROOT, "pressure", outcome)
         tokens = {} if answer is None else {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
-        self._state.events.append(
+        self._tell(
             records.Compaction(
                 trigger="pressure",
                 outcome=outcome,
