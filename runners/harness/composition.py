@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from guards import registry
 from guards.errors import UserError
 from guards.stack import Stack, StackGuard
 from runners.arms import NULL, REMINDER, Arm, Mount, Plane
@@ -67,7 +68,14 @@ Composer = Callable[[Arm, Stack, Needs, int, Addresses], Composition]
 
 
 def compose(arm: Arm, stack: Stack, needs: Needs, window: int, at: Addresses) -> Composition:
-    """The composition of an arm. `window` is the context window in tokens. Raises UserError for a bad plugin folder."""
+    """The composition of an arm. `window` is the context window in tokens. Raises UserError for a bad plugin folder,
+    and for a guard that exists for replay alone, whether or not the arm mounts it."""
+    for guard in stack.guards:
+        if guard.path is None and guard.name not in registry.names():
+            raise UserError(
+                f"stack {stack.name}: {guard.name} is for replay alone, no harness has it; take it out of the stack, or "
+                "give the stack to: tripbench replay TRACE... --stack FILE"
+            )
     return _Composing(arm, stack, needs, at).compose(window)
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from guards import registry
+from results.trace_file import read_trace
 from runners.cli import run
+from runners.replay import replay
 
 ALL = (*registry.names(), *registry.peer_names())
+TRACES = Path(__file__).parents[1] / "traces"
+CORPUS = sorted(TRACES.rglob("*.trace.jsonl"))
 
 
 def shown(capsys, *arguments):
@@ -88,7 +93,7 @@ def test_unknown_names_are_one_line_and_2(capsys, name, said):
 
 def test_a_peer_is_replayed_like_any_guard(capsys, tmp_path):
     """Alone, with settings and presets, and in a stack beside ours."""
-    trace = str(Path(__file__).parents[1] / "traces" / "identical-search-30.trace.jsonl")
+    trace = str(TRACES / "identical-search-30.trace.jsonl")
 
     def first(*arguments):
         assert run(["replay", trace, "--json", *arguments]) == 0
@@ -110,3 +115,48 @@ def test_a_peer_is_replayed_like_any_guard(capsys, tmp_path):
     stack = tmp_path / "stack.toml"
     stack.write_text('[[guard]]\nname = "peer:cline"\n[[guard]]\nname = "circuit-breaker"\n', encoding="utf-8")
     assert first("--stack", str(stack))["guard"] == "peer:cline"
+
+
+@pytest.mark.parametrize("runner", ["dsh", "native"])
+@pytest.mark.parametrize("arms", ["off", "only:peer:cline@host", "host"])
+def test_a_stack_with_a_peer_is_replayed_and_never_run(capsys, tmp_path, arms, runner):
+    stack = tmp_path / "stack.toml"
+    stack.write_text('[[guard]]\nname = "peer:cline"\n[[guard]]\nname = "circuit-breaker"\n', encoding="utf-8")
+    arms = arms if runner == "dsh" else "off" if arms == "off" else "stack"
+    plan = ("--scenario", "search-mirage", "--model", "actor:honest", "--runner", runner, "--arms", arms)
+    assert run(["run", *plan, "--stack", str(stack), "--out", str(tmp_path / "run")]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == (
+        "",
+        "tripbench: error: stack stack: peer:cline is for replay alone, no harness has it; take it out of the stack, or "
+        "give the stack to: tripbench replay TRACE... --stack FILE\n",
+    )
+    assert not (tmp_path / "run").exists()
+    trace = str(TRACES / "identical-search-30.trace.jsonl")
+    assert run(["replay", trace, "--stack", str(stack)]) == 0
+
+
+@pytest.mark.parametrize("name", registry.peer_names())
+def test_every_peer_is_replayed_by_name_at_its_published_defaults(capsys, name):
+    """Over the whole corpus and by the command; what is shown says version and what is left out."""
+    traces = sorted(str(path) for path in TRACES.glob("*.trace.jsonl"))
+    assert run(["replay", *traces, "--guard", name, "--json"]) == 0
+    decided = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["guard"] for row in decided} <= {name}
+    given = [f"--set={key}={json.dumps(value)}" for key, value in registry.configure(name).effective().items()]
+    assert run(["replay", *traces, "--guard", name, "--json", *given]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == decided
+    about = registry.describe(name)
+    assert re.search(r"at [0-9a-f]{8,10}\b|autumn 2026", about.source)
+    assert re.search(r"^Rule", about.about, re.MULTILINE)
+    assert re.search(r"^Left out: \w", about.about, re.MULTILINE)
+
+
+def test_peers_decide_on_the_corpus():
+    """All but those that are off by default, or that nothing of the corpus provokes, decide something somewhere."""
+    quiet = set()
+    for name in registry.peer_names():
+        found = (each for path in CORPUS for each in replay(read_trace(path), registry.build(name)))
+        if next(found, None) is None:
+            quiet.add(name)
+    assert quiet == {"peer:openclaw"}
