@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from guards.errors import UserError
-from runners import cli_doctor, cli_guards, cli_models, cli_replay, cli_report, cli_run, cli_serve
+from runners import cli_doctor, cli_guards, cli_models, cli_replay, cli_report, cli_run, cli_scenarios, cli_serve
 
 app = typer.Typer(
     name="tripbench",
@@ -27,6 +27,7 @@ app = typer.Typer(
 # Groups and commands are registered here, one line each.
 app.add_typer(cli_models.app, name="models")
 app.add_typer(cli_guards.app, name="guards")
+app.add_typer(cli_scenarios.app, name="scenarios")
 app.command("doctor")(cli_doctor.doctor)
 app.command("serve")(cli_serve.serve)
 app.command("replay")(cli_replay.replay)
