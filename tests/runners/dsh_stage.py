@@ -11,6 +11,7 @@ from guards.stack import Stack, default_stack
 from results.trace import Compaction, End, Event, Guard, Notice, Result, Step, Trace
 from runners.arms import parse_arm
 from runners.dsh import DshRunner
+from runners.gateway.asking import Backend
 from runners.gateway.cast import Cast
 from runners.gateway.house import House
 from runners.harness.composition import Composer, compose
@@ -28,12 +29,13 @@ def staged(
     command: Sequence[str] | None = None,
     composer: Composer = compose,
     kept: Path | None = None,
+    model: Backend | None = None,
 ) -> Iterator[tuple[DshRunner, House, Stack]]:
-    """A runner behind a gateway of its own; nothing of it is left afterwards."""
+    """A runner behind a gateway of its own; nothing of it is left afterwards. `model` plays where no actor does."""
     stack = stack or default_stack()
     scratch = Scratch()
     try:
-        with House(Cast(None)) as house:
+        with House(Cast(model)) as house:
             runner = DshRunner(
                 house, stack, scratch, wall_seconds=wall_seconds, command=command, composer=composer, kept=kept
             )
