@@ -6,16 +6,18 @@ MODEL ?=
 SUITE ?= quick
 SEEDS ?=
 OUT ?=
+EXAMPLES ?=
+SEED ?=
 RUN ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup eval smoke report test lint bench lock clean python-check
+.PHONY: help setup eval smoke report test lint bench bench-equality lock clean python-check
 # Each target is one command after another, whatever -j says.
 .NOTPARALLEL:
 
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: python-check ## Make .venv with everything in it (PYTHON=... chooses the Python, GPU=cuda compiles for CUDA)
 	@$(PYTHON) tools/setup_env.py --gpu=$(GPU)
@@ -42,6 +44,9 @@ lint: setup ## Check style and types
 
 bench: setup ## Measure decode throughput beside llama.cpp's own server
 	@$(BIN)/python bench/run.py
+
+bench-equality: setup ## Compare the Python guards with the plugins' on 100,000 generated traces (EXAMPLES=, SEED=)
+	@$(BIN)/python -m tests.guards.plugins.equality $(if $(EXAMPLES),--examples $(EXAMPLES)) $(if $(SEED),--seed $(SEED))
 
 lock: python-check ## Write constraints.txt anew from pyproject.toml (UPGRADE=1 takes newer versions)
 	@$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)

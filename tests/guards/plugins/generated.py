@@ -1,95 +1,36 @@
 """Traces and configurations to compare two builds of the same guards on.
 
-Arguments and results are drawn as JSON text, since forms of numbers, of escapes and the order of names matter.
+A case is read from bytes (`choices.py`), so that a hundred thousand of them are a matter of minutes, and so that
+Hypothesis, which draws and shrinks the bytes, ends at a small one.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
 
-NUMBERS = (
-    "0",
-    "-0",
-    "1",
-    "1.0",
-    "1e0",
-    "10E-1",
-    "0.1",
-    "0.10",
-    "9007199254740992",
-    "9007199254740993",
-    "1e400",
-    "5e-324",
-)
-STRINGS = (
-    *('""', '"a"', '"\\u0061"', '"A"', '" a"', '"1"', '"\\/"', '"/"', '"\\n"', '"{}"'),
-    *('"é"', '"e\\u0301"', '"ﬁ"', '"😀"', '"\\ud83d\\ude00"', '"\\ud83d"', '"\\ude00"', '"\\u2028"', '"\\u007f"'),
-)
-NAMES = (
-    *('"a"', '"b"', '"10"', '"9"', '"01"', '"description"', '"reason"', '"__proto__"', '"constructor"', '"length"'),
-    *('"é"', '"\\uffff"', '"😀"', '"\\ud83d"', '"\\u0061"', '""'),
-)
-DEEP = ("[" * 1000 + "]" * 1000, '{"a":' * 900 + "1" + "}" * 900)
+from tests.guards.plugins.choices import Choices
+from tests.guards.plugins.values import content, family
 
-scalars = st.sampled_from(("null", "true", "false", *NUMBERS, *STRINGS))
-spaces = st.sampled_from(("", "", "", " ", "\t"))
+BYTES = 400
+GUARDS = ("circuit-breaker", "loop-guard", "compaction-breaker")
 
-
-@st.composite
-def objects(draw: st.DrawFn, values: st.SearchStrategy[str]) -> str:
-    space = draw(spaces)
-    members = draw(st.lists(st.tuples(st.sampled_from(NAMES), values), max_size=4))
-    return "{" + f",{space}".join(f"{name}{space}:{value}" for name, value in members) + "}"
-
-
-def arrays(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    return st.lists(values, max_size=3).map(lambda members: f"[{', '.join(members)}]")
-
-
-values = st.recursive(scalars, lambda inner: objects(inner) | arrays(inner), max_leaves=6)
-
-
-@st.composite
-def families(draw: st.DrawFn) -> Sequence[str | None]:
-    """Arguments as calls of one trace may carry them: equal, equal but for the order of names, or nearly equal."""
-    if not draw(st.sampled_from((True, True, True, False))):
-        return (draw(st.one_of(values, st.sampled_from(DEEP), st.none())),)
-    names = draw(st.lists(st.sampled_from(NAMES), min_size=2, max_size=4, unique=True))
-    members = [(name, draw(st.one_of(scalars, scalars, values))) for name in names]
-    forms = [members, draw(st.permutations(members))]
-    changed = list(members)
-    changed[-1] = (changed[-1][0], draw(scalars))
-    forms.append(changed)
-    space = draw(spaces)
-    return ["{" + f",{space}".join(f"{name}{space}:{value}" for name, value in form) + "}" for form in forms]
-
-
-blocks = st.one_of(
-    st.sampled_from(STRINGS).map(lambda text: f'{{"type": "text", "text": {text}}}'),
-    st.sampled_from(STRINGS).map(lambda text: f'{{"text": {text}, "x": 1, "type": "text"}}'),
-    st.sampled_from(NUMBERS).map(
-        lambda number: f'{{"type": "image", "b": {number}, "10": [], "2": {{"z": null, "1": 0}}}}'
-    ),
-)
-LONG = f'"{"x" * 35}\\ud83d\\ude00"', f'"{"x" * 35}\\ud83d\\ude01"', f'"{"x" * 35}\\ud83e\\ude00"'
-contents = st.one_of(
-    st.sampled_from((*STRINGS, *LONG)), st.lists(blocks, max_size=3).map(lambda inner: f"[{', '.join(inner)}]")
-)
+Case = tuple[str, dict[str, Any], str]
+"""A guard's name, a configuration that it allows, and a trace file's text."""
 
 
 class _Writer:
     """The lines of one trace. Fields are JSON texts; None leaves one out."""
 
     def __init__(self) -> None:
-        header = {"trace": 1, "episode": "generated", "scenario": None, "source": "hypothesis", "meta": {}}
+        header = {"trace": 1, "episode": "generated", "scenario": None, "source": "generated", "meta": {}}
         self.lines = [json.dumps(header)]
 
-    def event(self, kind: str, agent: str, **fields: str | None) -> None:
+    def event(self, kind: str, agent: str | None, **fields: str | None) -> None:
         told = {"type": json.dumps(kind), "agent": agent, **fields}
         self.lines.append("{" + ", ".join(f'"{name}": {text}' for name, text in told.items() if text is not None) + "}")
 
@@ -97,135 +38,208 @@ class _Writer:
         return "\n".join(self.lines) + "\n"
 
 
-@dataclass(frozen=True)
-class _Cast:
-    """What the events of one trace are made of."""
-
-    agents: Sequence[str]
-    tools: Sequence[str]
-    args: Sequence[str | None]
-    contents: Sequence[str]
-
-
 def settled(*calls: tuple[str, str]) -> str:
     """A trace file's text: calls by the JSON texts of their arguments and their results' content, one a step."""
     writer = _Writer()
-    for args, content in calls:
+    for args, shown in calls:
         writer.event("step", '"root"', n="1", calls="1")
         writer.event("call", '"root"', id='"c1"', step="1", tool='"bash"', args=args)
-        writer.event("result", '"root"', id='"c1"', content=content)
+        writer.event("result", '"root"', id='"c1"', content=shown)
     return writer.text()
 
 
-@st.composite
-def traces(draw: st.DrawFn, guard: str) -> str:
+_AGENTS = ('"root"', '"child"', '"a\\ud83d"', None)
+_TOOLS = ('"bash"', '"read 😀"', '"{tool}"', '"todo_write"', '"\\ud83d"', '""')
+_STOPPED = (None, None, None, "null", '"x@host"', '"circuit-breaker@agent"')
+
+
+@dataclass
+class _Play:
+    """What the events of one trace are made of, and the calls that still have no result."""
+
+    choose: Choices
+    writer: _Writer
+    agents: Sequence[str | None]
+    tools: Sequence[str]
+    args: Sequence[str | None]
+    contents: Sequence[str | None]
+    fresh_ids: bool
+    calls: int = 0
+    open: list[tuple[str | None, str]] = field(default_factory=list)
+
+    def agent(self) -> str | None:
+        return self.choose.of(self.agents)
+
+    def id(self) -> str:
+        self.calls += 1
+        return f'"c{self.calls}"' if self.fresh_ids else self.choose.of(('"c1"', '"c1"', '"c2"', '"\\ude00"'))
+
+    def call(self, agent: str | None, tool: str, args: str | None) -> str:
+        told = self.id()
+        self.writer.event("call", agent, id=told, step=self.choose.of(("1", None, "null")), tool=tool, args=args)
+        return told
+
+    def result(self, agent: str | None, told: str, shown: str | None, error: str | None, denied: str | None) -> None:
+        self.writer.event("result", agent, id=told, content=shown, error=error, denied_by=denied)
+
+    def any_result(self, agent: str | None, told: str) -> None:
+        choose = self.choose
+        error, denied = choose.of((None, "false", None, "true")), choose.of(_STOPPED)
+        self.result(agent, told, choose.of(self.contents), error, denied)
+
+    def step(self, agent: str | None, calls: int) -> None:
+        self.writer.event("step", agent, n="1", calls=self.choose.of((str(calls), f"{calls}.0")))
+
+
+def _burst(play: _Play) -> None:
+    """One call a few times over, each settled at once and mostly in the same way."""
+    choose, agent = play.choose, play.agent()
+    tool, args, shown = choose.of(play.tools), choose.of(play.args), choose.of(play.contents)
+    error = choose.of((None, "false", "true"))
+    denied = choose.of(_STOPPED)
+    for _ in range(choose.between(2, 7)):
+        if choose.once_in(5):
+            args = choose.of(play.args)
+        play.step(agent, 1)
+        told = play.call(agent, tool, args)
+        if choose.once_in(9):
+            play.any_result(agent, told)
+        else:
+            play.result(agent, told, shown, error, denied)
+
+
+def _parallel(play: _Play) -> None:
+    """Calls of one step, or of the steps of several agents mixed; some results come late, or never."""
+    choose = play.choose
+    agents = [play.agent() for _ in range(choose.between(1, 2))]
+    asked = [(agents[choose.below(len(agents))], choose.of(play.tools), choose.of(play.args))]
+    asked *= choose.of((1, 2, 3))
+    asked += [(choose.of(agents), choose.of(play.tools), choose.of(play.args)) for _ in range(choose.below(3))]
+    for agent in dict.fromkeys(agents):
+        play.step(agent, sum(each[0] == agent for each in asked))
+    play.open += [(agent, play.call(agent, tool, args)) for agent, tool, args in asked]
+    _settle(play)
+
+
+def _settle(play: _Play) -> None:
+    """Results in any order: missing ones, and some that come again or belong nowhere."""
+    choose = play.choose
+    for agent, told in choose.some(play.open, 0, len(play.open)):
+        play.any_result(agent, told)
+        play.open.remove((agent, told))
+    if choose.once_in(4):
+        play.any_result(play.agent(), choose.of(('"c1"', '"c2"', '"none"')))
+
+
+def _refill(play: _Play) -> None:
+    """Compactions a few steps apart."""
+    choose, agent = play.choose, play.agent()
+    for _ in range(choose.between(1, 5)):
+        for _ in range(choose.below(5)):
+            play.step(agent, choose.of((1, 0, 1, 3)))
+        trigger = choose.of((None, '"pressure"', '"overflow"', '"pressure"', '"manual"'))
+        outcome = choose.of(("committed", "committed", "failed", "nothing", "refused"))
+        play.writer.event("compaction", agent, trigger=trigger, outcome=f'"{outcome}"')
+
+
+def _other(play: _Play) -> None:
+    choose, agent = play.choose, play.agent()
+    kind = choose.of(("user", "guard", "user", "guard", "notice", "spawn", "curious", "end"))
+    if kind in ("user", "notice"):
+        play.writer.event(kind, agent, text='"hm"', source='"loop-guard"' if kind == "notice" else None)
+    elif kind == "guard":
+        guard = choose.of(('"compaction-breaker"', '"compaction-breaker"', '"loop-guard"'))
+        action = choose.of(('"reset"', '"reset"', '"refuse"'))
+        play.writer.event(kind, agent, guard=guard, plane='"host"', action=action, call="null")
+    elif kind == "spawn":
+        play.writer.event(kind, agent, child='"child"', purpose='"look"')
+    elif kind == "curious":
+        play.writer.event(kind, agent, call="1")
+    elif choose.once_in(3):
+        play.writer.event("end", agent, reason='"completed"', success="null")
+
+
+_ACTIONS = {"burst": _burst, "parallel": _parallel, "settle": _settle, "refill": _refill, "other": _other}
+_CALLING = ("burst", "burst", "burst", "parallel", "parallel", "settle", "refill", "other")
+_COMPACTING = ("refill", "refill", "refill", "refill", "other", "other", "burst", "parallel")
+
+
+def trace_of(choose: Choices, guard: str) -> str:
+    """A trace file's text: a few agents, and a few calls that often repeat. `guard` is to have much to decide."""
+    play = _Play(
+        choose,
+        _Writer(),
+        choose.some(_AGENTS, 1, 3),
+        choose.some(_TOOLS, 1, 2),
+        family(choose),
+        [content(choose) for _ in range(choose.between(1, 3))],
+        not choose.once_in(3),
+    )
+    for _ in range(choose.between(1, 8)):
+        _ACTIONS[choose.of(_COMPACTING if guard == "compaction-breaker" else _CALLING)](play)
+    return play.writer.text()
+
+
+def config_of(choose: Choices, guard: str) -> dict[str, Any]:
+    """A configuration that the guard allows, with few keys or all of them, near the limits of each."""
+    if guard == "circuit-breaker":
+        window = choose.of((200, 1, 2, 3, 4, 5, 6))
+        limits = [limit for limit in (6, 0, 2, 3, 4, 5, 7) if limit <= window + 1]
+        found: dict[str, Any] = {
+            "duplicateLimit": choose.of((*limits, 2, 2)),
+            "window": window,
+            "maxCallsPerAgent": choose.of((300, 0, 1, 2, 3, 6, 9, 9)),
+            "enabled": not choose.once_in(12),
+            "exempt": choose.of((["todo_write"], [], ["bash"], ["", "Bash"])),
+            "only": choose.of(([], [], [], ["bash"], ["todo_write", "{tool}"])),
+            "ignoreArgs": choose.of((["description", "reason"], [], ["a", "__proto__"], ["", "10", "é"])),
+            "denyMessage": choose.of(("", "", "{tool} {count}/{limit} {limit} {other} $& $1 {{tool}}", "no")),
+            "incidentLog": "",
+        }
+    elif guard == "loop-guard":
+        soft = choose.of((4, 0, 1, 2, 3))
+        hard = choose.of((8, 0, soft + 1, soft + 1, soft + 2, soft + 4))
+        found = {
+            "softThreshold": soft,
+            "hardThreshold": hard,
+            "resultHashChars": choose.of((4000, 1, 2, 23, 24, 25, 26, 27, 40, 59, 60, 61, 62, 100)),
+        }
+    else:
+        found = {
+            "toolTurnThreshold": choose.of((2, 1, 3, 4, 5)),
+            "maxConsecutiveRapidRefills": choose.of((3, 1, 2, 4)),
+            "announceInPrompt": not choose.once_in(4),
+            "variant": "ours",
+            "auto": choose.of((None, True, False)),
+            "thresholdRatio": choose.of((None, 0.5, "any")),
+        }
+        found = {key: value for key, value in found.items() if value is not None}
+    if choose.once_in(4):
+        # The thresholds of the loop-guard bound each other, so that they go together or not at all.
+        left = choose.of((("softThreshold", "hardThreshold", "exempt", "variant"), ("resultHashChars", "ignoreArgs")))
+        found = {key: value for key, value in found.items() if key not in left}
+    if choose.once_in(6):
+        found = {key: float(value) if type(value) is int else value for key, value in found.items()}
+    return found
+
+
+def case_of(data: bytes) -> Case:
+    choose = Choices(data)
+    guard = choose.of(GUARDS)
+    config = config_of(choose, guard)
+    return guard, config, trace_of(choose, guard)
+
+
+cases = st.binary(min_size=BYTES, max_size=BYTES).map(case_of)
+
+
+def traces(guard: str) -> st.SearchStrategy[str]:
     """A trace file's text: a few agents, few calls that often repeat, parallel steps, results in any order or none.
 
     `guard` is the one that is to have much to decide.
     """
-    cast = _Cast(
-        draw(st.lists(st.sampled_from(('"root"', '"a\\ud83d"', '"child"')), min_size=1, max_size=2, unique=True)),
-        draw(st.lists(st.sampled_from(('"bash"', '"read 😀"', '"{tool}"')), min_size=1, max_size=2, unique=True)),
-        draw(families()),
-        draw(st.lists(contents, min_size=1, max_size=2)),
-    )
-    writer = _Writer()
-    often = "refills" if guard == "compaction-breaker" else "burst"
-    for _ in range(draw(st.integers(3, 10))):
-        agent = draw(st.sampled_from(cast.agents))
-        kind = draw(st.sampled_from((often, often, often, often, often, "step", "other")))
-        if kind == "burst":
-            _burst(draw, writer, agent, cast)
-        elif kind == "step":
-            _step(draw, writer, agent, cast)
-        elif kind == "refills":
-            _refill(draw, writer, agent)
-        else:
-            _other(draw, writer, agent)
-    return writer.text()
+    return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: trace_of(Choices(data), guard))
 
-
-def _burst(draw: st.DrawFn, writer: _Writer, agent: str, cast: _Cast) -> None:
-    """One call a few times over, each settled at once and in the same way."""
-    tool, content = draw(st.sampled_from(cast.tools)), draw(st.sampled_from(cast.contents))
-    error, denied = draw(
-        st.sampled_from((("false", "null"), ("false", "null"), ("true", "null"), ("true", '"x@host"')))
-    )
-    for told in draw(st.lists(st.sampled_from(cast.args), min_size=2, max_size=6)):
-        writer.event("step", agent, n="1", calls="1")
-        writer.event("call", agent, id='"c1"', step="1", tool=tool, args=told)
-        writer.event("result", agent, id='"c1"', content=content, error=error, denied_by=denied)
-
-
-def _step(draw: st.DrawFn, writer: _Writer, agent: str, cast: _Cast) -> None:
-    """Parallel calls, whose ids may be equal; results in any order, missing or too many."""
-    ids = draw(st.lists(st.sampled_from(('"c1"', '"c2"', '"\\ude00"')), max_size=3))
-    writer.event("step", agent, n="1", calls=str(len(ids)))
-    for each in ids:
-        told, tool = draw(st.sampled_from(cast.args)), draw(st.sampled_from(cast.tools))
-        writer.event("call", agent, id=each, step="1", tool=tool, args=told)
-    settled = draw(st.permutations(ids))[draw(st.sampled_from((0, 0, 0, 1))) :]
-    again = draw(st.sampled_from(((), (), ('"c1"', '"c4"'))))
-    for each in (*settled, *again):
-        denied = draw(st.sampled_from((None, "null", '"circuit-breaker@host"')))
-        error = draw(st.sampled_from((None, "false", "true")))
-        content = draw(st.sampled_from((None, *cast.contents)))
-        writer.event("result", agent, id=each, content=content, error=error, denied_by=denied)
-
-
-def _refill(draw: st.DrawFn, writer: _Writer, agent: str) -> None:
-    """Compactions a few steps apart."""
-    for gap in draw(st.lists(st.integers(0, 4), min_size=1, max_size=4)):
-        for _ in range(gap):
-            writer.event("step", agent, n="1", calls=draw(st.sampled_from(("0", "1", "1", "3"))))
-        trigger = draw(st.sampled_from((None, '"pressure"', '"overflow"', '"pressure"', '"manual"')))
-        outcome = draw(
-            st.sampled_from(('"committed"', '"committed"', '"committed"', '"failed"', '"nothing"', '"refused"'))
-        )
-        writer.event("compaction", agent, trigger=trigger, outcome=outcome)
-
-
-def _other(draw: st.DrawFn, writer: _Writer, agent: str) -> None:
-    kind = draw(st.sampled_from(("user", "user", "notice", "guard", "guard", "end")))
-    if kind in ("user", "notice"):
-        writer.event(kind, agent, text='"hm"', source='"loop-guard"' if kind == "notice" else None)
-    elif kind == "guard":
-        guard = draw(st.sampled_from(('"compaction-breaker"', '"loop-guard"')))
-        action = draw(st.sampled_from(('"reset"', '"refuse"')))
-        writer.event("guard", agent, guard=guard, plane='"host"', action=action, call="null")
-    else:
-        writer.event("end", agent, reason='"completed"', success="null")
-
-
-_breakers = st.fixed_dictionaries(
-    {"duplicateLimit": st.sampled_from((0, 2, 3, 3, 4))},
-    optional={
-        "enabled": st.sampled_from((True, True, True, False)),
-        "window": st.integers(3, 6),
-        "maxCallsPerAgent": st.sampled_from((0, 1, 3, 6)),
-        "exempt": st.sampled_from(([], ["bash"])),
-        "only": st.sampled_from(([], [], ["bash"])),
-        "ignoreArgs": st.sampled_from(([], ["a", "__proto__"], ["description"])),
-        "denyMessage": st.sampled_from(("", "{tool} {count}/{limit} {limit} {other} $& {tool}")),
-    },
-)
-_loops = st.one_of(
-    st.fixed_dictionaries(
-        {"softThreshold": st.integers(0, 2), "hardThreshold": st.integers(3, 4)},
-        optional={"resultHashChars": st.integers(1, 40)},
-    ),
-    st.sampled_from(({}, {"softThreshold": 2, "hardThreshold": 0}, {"softThreshold": 0, "hardThreshold": 1})),
-)
-_refills = st.fixed_dictionaries(
-    {"maxConsecutiveRapidRefills": st.integers(1, 2)}, optional={"toolTurnThreshold": st.integers(1, 4)}
-)
-
-_CONFIGS = {"circuit-breaker": _breakers, "loop-guard": _loops, "compaction-breaker": _refills}
-
-cases = st.sampled_from(sorted(_CONFIGS)).flatmap(
-    lambda guard: st.tuples(st.just(guard), _CONFIGS[guard], traces(guard))
-)
-"""A guard's name, a configuration that it allows, and a trace file's text."""
 
 _KEYS = (
     *("enabled", "duplicateLimit", "window", "maxCallsPerAgent", "exempt", "only", "ignoreArgs", "denyMessage"),
@@ -237,7 +251,7 @@ _SETTINGS: tuple[Any, ...] = (
     *([], ["a"], ["a", 1], {}),
 )
 anything = st.tuples(
-    st.sampled_from(("circuit-breaker", "loop-guard", "compaction-breaker")),
+    st.sampled_from(GUARDS),
     st.dictionaries(st.sampled_from(_KEYS), st.sampled_from(_SETTINGS), max_size=2),
 )
 """A guard's name and keys and values, most of them wrong."""
