@@ -85,8 +85,11 @@ class FilesWorld(World):
     """A world of files. `call` stands in for the harness's tools; where these ran, `observe` and `settled` are told.
 
     What an agent knows: the lines of each version of a file that it was shown, and what a command says while the files
-    are as they are.
+    are as they are. Files in `growing` get longer by themselves and change in no other way: their lines are known by
+    number alone, and an edit or a command is no other one because they have grown.
     """
+
+    growing: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, files: Mapping[str, str], calls: Iterable[type[Args]]) -> None:
         super().__init__(calls)
@@ -161,15 +164,20 @@ class FilesWorld(World):
                 lines = text.splitlines()
                 start = max(args.offset, 1)
                 shown = range(start, min(start + max(args.limit, 0), len(lines) + 1))
-                return tuple(("line", path, digest({path: text}), at) for at in shown) or (("past the end", path),)
+                version = None if path in self.growing else digest({path: text})
+                return tuple(("line", path, version, at) for at in shown) or (("past the end", path),)
             case Edit():
                 result = self._edited(args)
                 if isinstance(result, Outcome):
-                    return (("edit fails", self._path(args.file_path), args.old_string, digest(self.files)),)
-                return (("files", digest({**self.files, self._path(args.file_path): result})),)
+                    return (("edit fails", self._path(args.file_path), args.old_string, self._state(self.files)),)
+                return (("files", self._state({**self.files, self._path(args.file_path): result})),)
             case Bash():
-                return (("command", args.command.strip(), digest(self.files)),)
+                return (("command", args.command.strip(), self._state(self.files)),)
         raise TypeError(type(args))
+
+    def _state(self, files: Files) -> str:
+        """A digest of the files that only an agent changes."""
+        return digest({path: text for path, text in files.items() if path not in self.growing})
 
     def _path(self, path: str) -> str:
         """The scenario's path of a path as an agent gives it: relative, or absolute in a workspace anywhere."""
