@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
+from pydantic_core import to_json
+
 # A double ends below 1.8e308, so an integer of more digits than this is infinity to JavaScript.
 _INTEGER_CHARACTERS = 310
 _CLOSING = {"{": "}", "[": "]"}
@@ -87,6 +89,12 @@ def _notation(digits: str, point: int) -> str:
 
 def string_text(string: str) -> str:
     """A string as `JSON.stringify` writes it: no escape but for quotes, backslashes, controls and lone surrogates."""
+    if type(string) is str:
+        try:
+            # The same text in a fraction of the time, but it refuses lone surrogates.
+            return to_json(string).decode()
+        except ValueError:
+            pass
     text = _ENCODER.encode(string)
     if _SURROGATE.search(text):
         text = _SURROGATE.sub(_escaped, paired(text))
