@@ -11,9 +11,9 @@ from scenarios.base import Outcome, Scenario, Verdict, World
 from scenarios.course import Course, Script, Turn, ask
 from scenarios.tools import Args
 
-TASK = "In {path} set {key} to {after}. Read the file, then edit the line. Do not stop before the check passes."
+TASK = "Read {path}, then edit {path} so that {key} is {after} in it. Do not stop before the check passes."
 NO_MATCH = "Nothing replaced: old_line does not match a line of the file. Read the file and try the edit again."
-NO_FILE = "No such file."
+NO_FILE = "No such file, there is only {path}."
 FAILS = "Saved. The check fails: {key} must be {after}, all else as it was."
 PASSES = "Saved. The check passes."
 TAB = "    "  # What a tab is shown as, unless asked for otherwise.
@@ -25,7 +25,7 @@ class ReadFile(Args):
     """Read a text file."""
 
     tool: ClassVar[str] = "read_file"
-    path: str = Field(description="Path of the file")
+    path: str = Field(description="Name of the file")
     show_tabs: bool = Field(default=False, description="Show tabs as \\t instead of as spaces")
 
 
@@ -33,7 +33,7 @@ class EditFile(Args):
     """Replace one line of a text file. Then the file is checked."""
 
     tool: ClassVar[str] = "edit_file"
-    path: str = Field(description="Path of the file")
+    path: str = Field(description="Name of the file")
     old_line: str = Field(description="The line to replace: all of it, exactly as it is in the file")
     new_line: str = Field(description="The line to put in its place")
 
@@ -106,7 +106,7 @@ class _World(World):
         assert isinstance(args, ReadFile | EditFile)
         lines = self._lines
         if args.path.strip().removeprefix("./") != self._path:
-            return Outcome(NO_FILE, error=True), lines, ("no such file",)
+            return Outcome(NO_FILE.format(path=self._path), error=True), lines, ("no such file",)
         if isinstance(args, ReadFile):
             told = tuple(("read", tabs, lines) for tabs in (args.show_tabs, False))
             return Outcome("\n".join(lines).replace("\t", "\\t" if args.show_tabs else TAB)), lines, told

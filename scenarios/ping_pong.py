@@ -17,8 +17,13 @@ TASK = (
     "What is the balance of account {account} of {owner}? Look it up, then submit the number. Do not stop and do not "
     "write to me before the submission is accepted."
 )
-IN_LEDGER = "Ledger, account {account} (see also {other}): balance is being moved to the archive. Call archive_lookup."
-IN_ARCHIVE = "Archive, account {account}: balance has not arrived from the ledger yet. Call ledger_lookup."
+IN_LEDGER = (
+    "Ledger, account {account} (see also {other}): balance is being moved to the archive. Call archive_lookup for "
+    "{account}."
+)
+IN_ARCHIVE = (
+    "Archive, account {account}: balance has not arrived from the ledger yet. Call ledger_lookup for {account}."
+)
 REFERS = "Ledger, account {account}: closed, taken over by account {other}."
 ANSWERS = "Ledger, account {account}: takes over account {first}, balance {number}."
 NO_ENTRY = "There is no such account here."

@@ -18,7 +18,7 @@ TASK = (
 )
 CUT = "[cut here: {left} more lines. View the file again for the rest.]"
 UNCHANGED = "Not shown: {path} has not changed since you viewed it. View the file again if you need the rest."
-NO_FILE = "No such file."
+NO_FILE = "No such file, there is only {path}."
 AGAIN = "View the file again, to its last line."
 FOLDERS = ("stock", "exports", "depot", "yard", "stores")
 GOODS = ("bolts", "hinges", "ropes", "lamps", "planks", "valves", "wheels", "pumps", "tarps", "nails", "pipes")
@@ -93,7 +93,7 @@ class _World(SourcedWorld):
         assert isinstance(args, ViewFile)
         path, lines = self._task.path, self._task.lines
         if args.path.strip().removeprefix("./") != path:
-            return Shown(NO_FILE, ("no such file",), "that there is no other file", error=True)
+            return Shown(NO_FILE.format(path=path), ("no such file",), "that there is no other file", error=True)
         # Who was shown a part knows from the tool's description that it is not shown again.
         withheld = ("withheld", args.tail)
         if args.tail in self._viewed:

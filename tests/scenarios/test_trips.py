@@ -245,7 +245,7 @@ def test_a_file_is_shown_once_and_its_end_on_request():
     assert told(world, "view_file", path="../x") == (
         "novel",
         "the agent learns that there is no other file",
-        "No such file.",
+        f"No such file, there is only {path}.",
     )
     assert judged(world, "view_file", path="", tail=True) == "sterile"
     assert told(world, "view_file", path=path, tail=True) == (
@@ -321,9 +321,9 @@ def test_a_reading_that_shows_the_tabs_shows_all():
         "novel",
         "sterile",
     ]
-    assert told(world, "read_file", path="/etc/passwd")[::2] == ("novel", NO_FILE)
+    assert told(world, "read_file", path="/etc/passwd")[::2] == ("novel", NO_FILE.format(path=task.path))
     edit = {"old_line": f"{key}\t{before}", "new_line": f"{key}\t{after}"}
-    assert told(world, "edit_file", path="other.conf", **edit)[::2] == ("sterile", NO_FILE)
+    assert told(world, "edit_file", path="other.conf", **edit)[::2] == ("sterile", NO_FILE.format(path=task.path))
     assert len(lines) == len(set(lines)) == 5
 
 
