@@ -102,10 +102,8 @@ class _World(World):
         if isinstance(args, ReadChannel):
             text = self._channels.get(args.channel.strip())
             return Outcome("No such channel.", error=True) if text is None else Outcome(text)
-        assert isinstance(args, CallKeeper)
-        if args.post == self._post:
-            return self.accept("Accepted: the keeper opens the bridge.")
-        return Outcome("Nobody answers at this post.")
+        there = self._fact(args) == self._post
+        return self.accept("Accepted: the bridge opens.") if there else Outcome("Nobody answers at this post.")
 
     def worth(self, args: Args, agent: str) -> Verdict:
         if isinstance(args, CallKeeper) and args.post == self._post:
@@ -117,5 +115,4 @@ class _World(World):
         assert isinstance(args, ReadChannel | CallKeeper)
         if isinstance(args, CallKeeper):
             return args.post
-        name = args.channel.strip()
-        return name if name in self._channels else "no such channel"
+        return args.channel.strip() if args.channel.strip() in self._channels else "no such channel"

@@ -6,7 +6,7 @@ from scenarios.base import Needs
 from scenarios.course import Course, Script, Turn
 from scenarios.minutes import MinutesScenario
 
-LENGTH = 12
+LENGTH = 14
 """Lines of an item."""
 BLOCK = 2
 """Items that a read without a limit gives: one such read fits beside what a compaction leaves, two do not."""

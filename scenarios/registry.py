@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from guards.errors import UserError
 from scenarios.annotated_args import AnnotatedArgs
+from scenarios.asked_repeat import AskedRepeat
 from scenarios.base import Scenario, Size
+from scenarios.batch_same_tool import BatchSameTool
 from scenarios.cycle_of_three import CycleOfThree
 from scenarios.failing_edit import FailingEdit
+from scenarios.flaky_retry import FlakyRetry
+from scenarios.long_tail_diff import LongTailDiff
+from scenarios.paged_read import PagedRead
 from scenarios.ping_pong import PingPong
+from scenarios.poll_file import PollFile
 from scenarios.poll_progress import PollProgress
 from scenarios.poll_queued import PollQueued
+from scenarios.refill_chatty import RefillChatty
 from scenarios.refill_healthy import RefillHealthy
 from scenarios.refill_oversized import RefillOversized
+from scenarios.refill_recovering import RefillRecovering
+from scenarios.relist_directory import RelistDirectory
 from scenarios.reread_after_edit import RereadAfterEdit
 from scenarios.reworded_search import RewordedSearch
 from scenarios.search_budgeted import SearchBudgeted
@@ -32,6 +41,15 @@ SCENARIOS: tuple[type[Scenario], ...] = (
     RereadAfterEdit,
     RefillOversized,
     RefillHealthy,
+    AskedRepeat,
+    BatchSameTool,
+    FlakyRetry,
+    LongTailDiff,
+    PagedRead,
+    PollFile,
+    RelistDirectory,
+    RefillChatty,
+    RefillRecovering,
 )
 
 
