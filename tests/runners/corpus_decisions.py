@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from guards import registry
 from guards.policy import Policy
-from guards.stack import Stack
+from guards.stack import Stack, StackGuard
 from guards.stack_policy import StackPolicy
-from results.trace import Call, Compaction, Guard, Result, Trace
+from results.trace import Call, Compaction, Guard, Trace
+from results.trace_calls import link
 from runners.arms import Arm, Mount
 from runners.replay import replay
 from scenarios.judge import MCP_PREFIX
@@ -38,27 +39,32 @@ def mapped(trace: Trace, agents: dict[str, str] | None = None) -> Trace:
     return Trace(trace.header, tuple(events))
 
 
-def policies(arm: Arm, stack: Stack) -> list[Policy]:
-    """Fresh policies in the order in which the arm mounts them, each by the name GUARD@PLANE. Someone else's plugins,
-    which have none, are left out."""
-    entries = {entry.name: entry for entry in stack.guards}
-    return [_named(entries[mount.guard].name, mount, stack) for mount in arm.mounts if entries[mount.guard].path is None]
+class Planes(StackPolicy):
+    """Fresh policies in the order in which an arm mounts its guards, each by the name GUARD@PLANE: two of one guard can
+    stand in a stack only under two names. Someone else's plugins, which have no policy, are left out."""
+
+    def __init__(self, arm: Arm, stack: Stack) -> None:
+        entries = {entry.name: entry for entry in stack.guards if entry.path is None}
+        self._guards = {str(mount): mount.guard for mount in arm.mounts if mount.guard in entries}
+        super().__init__([_policy(entries[mount.guard], mount) for mount in arm.mounts if mount.guard in entries])
+
+    def reset(self, agent: str, guard: str) -> None:
+        for name, known in self._guards.items():
+            if known == guard:
+                super().reset(agent, name)
 
 
-def _named(guard: str, mount: Mount, stack: Stack) -> Policy:
-    (entry,) = (each for each in stack.guards if each.name == guard)
+def _policy(entry: StackGuard, mount: Mount) -> Policy:
     policy = registry.build(entry.name, entry.preset, entry.config)
-    # Two of one guard can stand in a stack only under two names.
     policy.__class__ = type(policy.__class__.__name__, (policy.__class__,), {"name": str(mount)})
     return policy
 
 
 def replayed(trace: Trace, arm: Arm, stack: Stack) -> list[Row]:
     """What the policies of the arm decide on the trace, by guard and plane."""
-    found = replay(trace, StackPolicy(policies(arm, stack)))
     return _sorted(
         Row(each.guard, each.agent, each.action, each.index, each.count, each.limit, _kind(each.guard, each.kind))
-        for each in found
+        for each in replay(trace, Planes(arm, stack))
     )
 
 
@@ -95,10 +101,17 @@ def _sorted(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.by, row.agent))
 
 
-def ran(trace: Trace) -> list[tuple[str, bool]]:
-    """Text and error of the results of the calls that nobody denied."""
-    return [
-        ("".join(block["text"] for block in event.content), event.error)
-        for event in trace.events
-        if isinstance(event, Result) and event.denied_by is None
-    ]
+Settled = tuple[str, Any, str | None, bool, bool]
+"""A call's tool, arguments, text, whether that is an error, and whether the call was denied."""
+
+
+def settled(trace: Trace, agent: str = "root") -> list[Settled]:
+    """An agent's calls with what they gave; the text of an error without what the harness puts before it. The text of
+    a call that was denied is None: it is whoever denied it to say."""
+    found = []
+    for each in link(trace.events).asked:
+        if each.agent == agent and each.result is not None:
+            text = "".join(block["text"] for block in each.result.content)
+            shown = None if each.denied_by else text.removeprefix("Error: ") if each.result.error else text
+            found.append((each.call.tool, each.call.args, shown, each.result.error, each.denied_by is not None))
+    return found

@@ -6,20 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from results.trace import Call, Compaction, Result, Step, Trace, User
+from results.trace import Call, Compaction, Guard, Result, Step, Trace, User
 from results.trace_calls import link
 from scenarios.base import Needs, Outcome, Scenario, Verdict, World
 from scenarios.course import Course, Turn
 from scenarios.tools import Args, Tool
 
-FIRST_PROMPT = "go"
+PROMPT = "go on"
 NEEDS = Needs(horizon=1000, window=100_000)
 """Equal for all: the runner looks at a composition's patch once for each arm and set of needs."""
-ENGINE = {"thresholdRatio": 0.06, "retainRatio": 0.002, "headroomTokens": 256, "maxTokens": 450, "compactionRetries": 0}
-"""Pressure from 6,000 tokens of the window on: far below its end, so that refused attempts do not overflow it."""
+ENGINE = {"retainRatio": 0.002, "headroomTokens": 256, "maxTokens": 450, "compactionRetries": 0}
 HEAVY = "the same line of a long file\n" * 420
-"""About 3,000 tokens. Two of them are pressure, one and a dozen of small results are not: the engine keeps the last
-one, and what comes before the first of them is as heavy."""
+"""About 3,000 tokens, see `Refilling`."""
 
 
 @dataclass(frozen=True)
@@ -34,34 +32,62 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Part:
-    """What an agent does between two user messages: its steps, each with its calls."""
+    """What an agent does from one user message to the next: its steps, each with its calls.
+
+    `commands` are the user's own, given before the message; `weight` is how often the message has to hold HEAVY where
+    the agent's context is to be compacted.
+    """
 
     prompt: str
-    steps: tuple[tuple[Recorded, ...], ...]
+    steps: tuple[tuple[Recorded, ...], ...] = ()
+    commands: tuple[str, ...] = ()
+    weight: int = 0
 
 
 def parts(trace: Trace, agent: str = "root") -> tuple[Part, ...]:
-    """One agent's stream. A step before the first user message belongs to a prompt of ours.
+    """One agent's stream. Where the recording has no user message, and a harness needs one, there is one of ours:
+    before the first step, after a command, and for attempts to compact that have no call between them.
 
     Raises ValueError for what no scenario can give again: a call without a result, content that is not one text.
     """
     asked = {each.position: each for each in link(trace.events).asked}
-    found: list[tuple[str, list[list[Recorded]]]] = []
+    found: list[Part] = []
+    steps: list[list[Recorded]] = []
+
+    def close() -> None:
+        if found:
+            found[-1] = replace(found[-1], steps=tuple(map(tuple, steps)))
+        steps.clear()
+
+    def begin(part: Part) -> None:
+        close()
+        found.append(part)
+
     for position, event in enumerate(trace.events):
         if event.agent != agent:
             continue
-        if isinstance(event, User) or (not found and isinstance(event, Step)):
-            found.append((event.text if isinstance(event, User) else FIRST_PROMPT, []))
-        if isinstance(event, Step):
-            found[-1][1].append([])
-        elif isinstance(event, Call):
-            found[-1][1][-1].append(Recorded(event.tool, event.args, _outcome(asked[position].result)))
-        elif isinstance(event, Compaction):
-            calls = found[-1][1][-1]
-            if calls[-1].heavy:
-                raise ValueError("two attempts without a call between them")
-            calls[-1] = replace(calls[-1], heavy=True)
-    return tuple(Part(prompt, tuple(map(tuple, steps))) for prompt, steps in found)
+        match event:
+            case User(text=text):
+                begin(Part(text, weight=0 if found else 1))
+            case Step():
+                if not found:
+                    begin(Part(PROMPT, weight=1))
+                steps.append([])
+            case Call():
+                steps[-1].append(Recorded(event.tool, event.args, _outcome(asked[position].result)))
+            case Compaction(trigger="pressure") if steps and not steps[-1][-1].heavy:
+                steps[-1][-1] = replace(steps[-1][-1], heavy=True)
+            case Compaction(trigger="pressure"):
+                begin(Part(PROMPT, weight=2))
+            case Compaction(trigger="overflow"):
+                begin(Part(PROMPT, weight=1))
+            case Compaction(trigger="manual"):
+                begin(Part(PROMPT, commands=("/compact",), weight=1))
+            case Guard(guard="compaction-breaker", action="reset"):
+                begin(Part(PROMPT, commands=("/compaction-breaker reset",)))
+    close()
+    # Pressure of a message is felt before the step that comes after its own.
+    return (*found, Part(PROMPT)) if found[-1].weight > 1 else tuple(found)
 
 
 def tools(calls: Iterable[Recorded]) -> tuple[Tool, ...]:
@@ -85,8 +111,16 @@ class _Due:
     calls: list[Recorded] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Said:
+    """A user message, and the commands that the user gives before it."""
+
+    text: str
+    commands: tuple[str, ...] = ()
+
+
 class CorpusScenario(Scenario):
-    """The stream of one agent. The prompts after the first are whoever plays the episode to say."""
+    """The stream of one agent. Whoever plays the episode has to see that what is `said` is said."""
 
     name = "corpus"
     expect = "quiet"
@@ -95,12 +129,12 @@ class CorpusScenario(Scenario):
 
     def __init__(self, stream: Sequence[Part]) -> None:
         super().__init__()
-        self._stream = tuple(stream)
+        self.stream = tuple(stream)
         self._due = _Due()
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        return tools(call for part in self._stream for step in part.steps for call in step)
+        return tools(call for part in self.stream for step in part.steps for call in step)
 
     @property
     def needs(self) -> Needs:
@@ -108,38 +142,51 @@ class CorpusScenario(Scenario):
 
     @property
     def prompt(self) -> str:
-        return self._stream[0].prompt
+        return self.stream[0].prompt
 
     @property
-    def prompts(self) -> tuple[str, ...]:
-        """Those after the first."""
-        return tuple(part.prompt for part in self._stream[1:])
+    def said(self) -> tuple[Said, ...]:
+        """What the user says after the first prompt."""
+        return tuple(Said(part.prompt, part.commands) for part in self.stream[1:])
 
     def world(self) -> World:
         return _World(self._due)
 
     def honest(self) -> Course:
-        return _Course(self._stream, self._due)
+        return _Course(self.stream, self._due)
 
 
 class Refilling(CorpusScenario):
-    """The stream of an agent whose context is compacted: after the calls that an attempt follows, its results are
-    heavy. `summary` is what the model says of what is compacted."""
+    """The stream of an agent whose context is compacted: what an attempt follows is heavy.
 
-    def __init__(self, stream: Sequence[Part], summary: str) -> None:
-        super().__init__([replace(part, steps=tuple(tuple(map(_padded, step)) for step in part.steps)) for part in stream])
+    Two heavy texts are pressure; one, with a dozen of small results, is not. The engine keeps the last result, and so
+    what comes before the first of them is heavy too. The window's end is far away, so that attempts can be refused.
+    """
+
+    def __init__(self, stream: Sequence[Part], summary: str = "- read on") -> None:
+        """`summary` is what the model says of what is compacted; one that is longer than that makes attempts fail."""
+        super().__init__([_weighed(part) for part in stream])
         self._summary = summary
 
     @property
     def needs(self) -> Needs:
-        return replace(NEEDS, engine=ENGINE)
-
-    @property
-    def prompt(self) -> str:
-        return f"{super().prompt}\n{HEAVY}"
+        return replace(NEEDS, engine={**ENGINE, "thresholdRatio": 0.06})
 
     def honest(self) -> Course:
-        return _Course(self._stream, self._due, self._summary)
+        return _Course(self.stream, self._due, self._summary)
+
+
+class Overflowing(Refilling):
+    """The same in a window that two heavy texts overflow, and that is under pressure only just before."""
+
+    @property
+    def needs(self) -> Needs:
+        return replace(NEEDS, window=6144, engine={**ENGINE, "thresholdRatio": 0.9})
+
+
+def _weighed(part: Part) -> Part:
+    steps = tuple(tuple(map(_padded, step)) for step in part.steps)
+    return replace(part, prompt="\n".join([part.prompt, *[HEAVY] * part.weight]), steps=steps)
 
 
 def _padded(call: Recorded) -> Recorded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,29 @@ from runners.gateway.asking import Backend
 from runners.harness.composition import Addresses, Composition, Row, compose
 from runners.spec import EpisodeSpec, Horizon
 from scenarios.base import Needs, Scenario
+from tests.runners.corpus_scenario import Said
 from tests.runners.dsh_stage import staged
 
-PROMPTER = """
+SPEAKER = """
 import { createUserMessage } from '@deepseek-ai/dsh-llm'
-export const name = 'prompter'
+export const name = 'speaker'
 export const inject = ['agents']
-export function apply(ctx, { prompts }) {
-  const left = [...prompts]
+export function apply(ctx, { said }) {
+  const left = [...said]
   ctx.on('agent/status', ({ agent, status }) => {
     if (status !== 'idle' || left.length === 0 || !ctx.agents.roots().includes(agent)) return
-    agent.followup(createUserMessage({ content: [{ type: 'text', text: left.shift() }], source: { kind: 'user' } }))
+    const { text, commands } = left.shift()
+    for (const line of commands) void ctx.get('commands').execute(agent, line, [], new AbortController().signal)
+    agent.followup(createUserMessage({ content: [{ type: 'text', text }], source: { kind: 'user' } }))
   })
 }
 """
-"""Says the next user message when the turn is over, as a client does that queued it."""
+"""Says the next user message when the turn is over, as a client does that queued it. A command begins at once, and a
+message that comes while one is at work waits for its end: at no moment the session has nothing to do."""
+COMMANDS = (
+    {"id": "commands", "name": "@deepseek-ai/dsh-commands"},
+    {"id": "command-compact", "name": "@deepseek-ai/dsh-command-compact"},
+)
 
 OTHER = """
 export const name = 'other'
@@ -70,8 +78,8 @@ class Stage:
     """Plays one episode after the other."""
 
     def __init__(self, folder: Path, rows: Sequence[Row] = ()) -> None:
-        self._prompter = plugin(folder, "prompter", PROMPTER)
-        self._prompts: tuple[str, ...] = ()
+        self._speaker = plugin(folder, "speaker", SPEAKER)
+        self._said: tuple[Said, ...] = ()
         self._rows = tuple(rows)
         self.runner: DshRunner
         self.stack: Stack
@@ -79,10 +87,10 @@ class Stage:
     def arm(self, name: str) -> Arm:
         return parse_arm(name, self.stack)
 
-    def play(self, scenario: Scenario, arm: str, *prompts: str, actor: str | None = "honest") -> Trace:
-        """One episode; `prompts` are said one by one, each when the turn before it is over. `actor` None is the
+    def play(self, scenario: Scenario, arm: str, *said: Said, actor: str | None = "honest") -> Trace:
+        """One episode; what is `said` is said one by one, each when the turn before it is over. `actor` None is the
         model that the stage was made with."""
-        self._prompts = prompts
+        self._said = said
         needs = scenario.needs
         spec = EpisodeSpec(
             name=f"corpus.{arm.replace(':', '-').replace('@', '-')}",
@@ -99,9 +107,10 @@ class Stage:
     def compose(self, arm: Arm, stack: Stack, needs: Needs, window: int, at: Addresses) -> Composition:
         made = compose(arm, stack, needs, window, at)
         rows, packages = [*self._rows], {**made.packages}
-        if self._prompts:
-            rows.append({"id": "prompter", "name": "prompter", "config": {"prompts": list(self._prompts)}})
-            packages["prompter"] = self._prompter
+        if self._said:
+            rows += COMMANDS if any(each.commands for each in self._said) else ()
+            rows.append({"id": "speaker", "name": "speaker", "config": {"said": [asdict(each) for each in self._said]}})
+            packages["speaker"] = self._speaker
         return replace(made, rows=(*made.rows, *([{"insert": rows}] if rows else [])), packages=packages)
 
 
