@@ -1,16 +1,25 @@
-"""`tripbench guards list|show`."""
+"""`tripbench guards list|show|check`."""
 
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from guards.registry import About
+from guards.errors import UserError
 
-app = typer.Typer(help="The guards and the detectors of other products: list, show.", rich_markup_mode=None)
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from guards.registry import About
+    from runners.harness.guard_check import Act, Checked, InPlane, Played
+
+app = typer.Typer(
+    help="The guards and the detectors of other products: list, show; check PATH tries a plugin.", rich_markup_mode=None
+)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print data only.")]
 
@@ -54,6 +63,133 @@ def show_guard(name: Annotated[str, typer.Argument(metavar="NAME")], as_json: Js
     for key in known.keys:
         print(f"  {key.name} = {_text(key.default)}")
         print(f"      {key.allowed}")
+
+
+@app.command("check")
+def check_plugin(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The folder of a DSH plugin.")],
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="JSON", help="The plugin's keys, as a JSON object.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="One key, over --config; the value is JSON, or else a text."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Mount a DSH plugin in the real harness, once in each plane, and print what it does to known courses.
+
+    Exit status: 0 it armed in one plane at least, and does not fail there; 1 it is no plugin, does not load, or fails;
+    2 bad usage.
+    """
+    from runners.gateway.opening import calm_threads
+    from runners.harness.guard_check import check
+    from runners.harness.layout import Scratch
+
+    keys = _keys(config, settings or [])
+    if not path.exists():
+        raise UserError(f"{path}: there is no such folder; name that of a DSH plugin")
+    calm_threads()
+    scratch = Scratch()
+    try:
+        done = check(path, keys, scratch)
+    finally:
+        scratch.remove()
+    if as_json:
+        print(json.dumps(done.data(), indent=2))
+    else:
+        for line in _check_lines(done):
+            print(line)
+    if done.problem is not None:
+        print(f"tripbench: error: {done.problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _keys(config: str | None, settings: Sequence[str]) -> dict[str, Any]:
+    from guards.json_text import parse
+    from runners.cli_replay import _setting
+
+    try:
+        keys = {} if config is None else parse(config)
+    except ValueError as error:
+        raise UserError(f"--config: no JSON: {error}") from error
+    if not isinstance(keys, dict):
+        raise UserError(f"--config takes a JSON object of the plugin's keys, not {config}")
+    return keys | dict(_setting(each) for each in settings)
+
+
+def _check_lines(done: Checked) -> Iterator[str]:
+    """What was found out, for people; nothing where a problem came before all of it."""
+    from runners.harness.guard_check import COURSES
+    from runners.harness.guard_check_survey import ranges
+
+    seen = done.surveyed
+    if seen is None:
+        return
+    kind = "a compaction engine" if seen.engine else "a plugin"
+    yield f"{seen.name} {seen.version or '(no version)'}: {kind}, in the harness {done.harness}"
+    wanted = ranges(seen.requires) or "nothing declared"
+    yield f"harness versions: {wanted}"
+    if seen.unmet:
+        yield f"  OUTSIDE of {ranges(seen.unmet)}: the harness would disable it; mounted here by an exception"
+    yield f"imports: {', '.join(specifier for specifier, _ in seen.imports) or 'none'}"
+    for specifier, why in seen.imports:
+        if why is not None:
+            yield f"  NOT RESOLVED: {specifier}: {why}"
+    for plane in done.planes:
+        yield from _plane_lines(plane)
+    if done.planes:
+        yield ""
+        yield from (f"{course.name}: {course.says} ({course.scenario})" for course in COURSES)
+
+
+def _plane_lines(plane: InPlane) -> Iterator[str]:
+    told = {True: ", consulted", False: ", never consulted", None: ""}[plane.consulted]
+    yield ""
+    yield f"{plane.plane} plane: {f'armed{told}' if plane.armed else f'NOT armed: {plane.cause}'}"
+    for each in plane.logged:
+        yield f"  logged ({each.level}): {_short(each.text)}"
+    for played in plane.courses:
+        yield from _course_lines(played)
+
+
+def _course_lines(played: Played) -> Iterator[str]:
+    compacted = f", {played.attempts} compaction attempts ({played.committed} committed)" if played.attempts else ""
+    yield f"  {played.course}: {played.calls} calls{compacted}, end: {played.end}"
+    if played.failure is not None:
+        yield f"    FAILED: {_short(played.failure)}"
+    silent = True
+    for what, acts in (
+        ("denied call", played.denied),
+        ("other result than the world's at call", played.altered),
+        ("nudged behind call", played.nudged),
+        ("message injected behind call", () if played.nudged else played.noticed),
+        ("refused compaction attempt", played.refused),
+    ):
+        if acts:
+            silent = False
+            yield f"    {what} {_places(acts)}: {_short(acts[0].text)}"
+    if silent and played.failure is None:
+        yield "    did nothing"
+
+
+def _places(acts: Sequence[Act]) -> str:
+    """Indices with runs drawn together: `4-7, 9`."""
+    found: list[list[int]] = []
+    for index in dict.fromkeys(act.index for act in acts):
+        if found and found[-1][1] == index - 1:
+            found[-1][1] = index
+        else:
+            found.append([index, index])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
+
+
+def _short(text: str) -> str:
+    from runners.cli_replay import _printable
+
+    line = " ".join(text.split())
+    return _printable(line if len(line) <= 160 else f"{line[:157]}...")
 
 
 def _row(known: About) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -30,8 +30,10 @@ from runners.harness.attest import INSTRUMENTED, SCAFFOLD, Failure, check, reaso
 from runners.harness.composition import PROFILE, Addresses, Composer, Composition, compose
 from runners.harness.control import Control, RecordedWorld
 from runners.harness.eventlog import EventLog, EventLogBroken, Line
+from runners.harness.guard_check_log import denial_pattern
+from runners.harness.guard_check_survey import Outside, grant, outside
 from runners.harness.layout import Layout, Scratch
-from runners.harness.plugins import BREAKER, install
+from runners.harness.plugins import BREAKER, install, log_name
 from runners.harness.preflight import preflight
 from runners.harness.runtime import Runtime, RuntimeFailed, runtime_command
 from runners.harness.telling import told
@@ -61,9 +63,11 @@ class DshRunner:
         wall_seconds: float = WALL_SECONDS,
         command: Sequence[str] | None = None,
         composer: Composer = compose,
+        heard: Callable[[str, Sequence[Line]], None] | None = None,
     ) -> None:
         """`kept` is where the event log and stderr of failed episodes go; None keeps none. `command` None is the
-        bundled runtime; `composer` says what is mounted."""
+        bundled runtime; `composer` says what is mounted; `heard` is given each episode's name and event log at its
+        end."""
         self._house = house
         self._stack = stack
         self._scratch = scratch
@@ -71,6 +75,8 @@ class DshRunner:
         self._wall_seconds = wall_seconds
         self._command = tuple(command) if command is not None else runtime_command()
         self._composer = composer
+        self._heard = heard
+        self._outside: list[Outside] | None = None
         self._lock = threading.Lock()
         self._live: dict[str, tuple[Control, Runtime]] = {}
         self._flown: dict[str, list[Failure]] = {}
@@ -84,6 +90,15 @@ class DshRunner:
         for control, runtime in live:
             control.interrupt()
             runtime.end(kill=True)
+
+    def outside(self) -> Sequence[Outside]:
+        """The plugins of the stack that declare themselves made for other harness versions, found out once. They are
+        mounted all the same: their home grants them what `dsh plugin allow-version` does. Raises UserError."""
+        with self._lock:
+            if self._outside is None:
+                folders = [guard.path for guard in self._stack.guards if guard.path is not None]
+                self._outside = outside(folders, self._scratch, self._command)
+            return self._outside
 
     def run(self, spec: EpisodeSpec) -> Played:
         """Plays one episode to its end. Raises Interrupted, and UserError for what the user can mend."""
@@ -110,6 +125,9 @@ class _Play:
         self._opening: Conversation | None = None
         self._watch: WorkspaceWatch | None = None
         self._aliases: AliasMap | None = None
+        mounted = {mount.guard for mount in spec.arm.mounts}
+        paths = {guard.path for guard in runner._stack.guards if guard.name in mounted}
+        self._outside = [each for each in runner.outside() if each.folder in paths]
         needs = spec.scenario.needs
         self._window = needs.window or min(DEFAULT_WINDOW, runner._house.cast.window)
         base = runner._house.address(self._key)
@@ -172,6 +190,7 @@ class _Play:
         for name, folder in self._composition.packages.items():
             install(folder, name, packages)
         self._layout.patch.write_text(json.dumps(list(self._composition.rows)), encoding="utf-8")
+        grant(self._layout.profile(PROFILE), self._outside)
 
     def _play(self, control: Control, runtime: Runtime) -> None:
         self._failures += self._flight_check()
@@ -249,16 +268,7 @@ class _Play:
         )
 
     def _environment(self) -> dict[str, str]:
-        layout = self._layout
-        return {
-            "HOME": str(layout.home),
-            "TMPDIR": str(layout.scratch),
-            "DSH_HOME": str(layout.home),
-            "DSH_TELEMETRY_MODE": "DISABLED",
-            "DSH_PERMISSION_MODE": "danger-full-access",
-            "DEEPSEEK_BASE_URL": self._runner._house.address(self._key),
-            "DEEPSEEK_API_KEY": "none",
-        }
+        return self._layout.environment(self._runner._house.address(self._key))
 
     # -- what went wrong -----------------------------------------------------------------------------------------
 
@@ -268,9 +278,10 @@ class _Play:
         return check(self._composition.expected, live, lines, self._own(), stderr)
 
     def _own(self) -> tuple[str, ...]:
-        """Guards whose plugin is ours, and so writes what it does."""
-        foreign = {entry.name for entry in self._runner._stack.guards if entry.path is not None}
-        return tuple(guard for guard in INSTRUMENTED if guard not in foreign)
+        """Guards whose plugin writes what it does: ours, and others that say so."""
+        foreign = {entry.name: entry.path for entry in self._runner._stack.guards if entry.path is not None}
+        telling = (name for name, folder in foreign.items() if log_name(folder) == name)
+        return (*(guard for guard in INSTRUMENTED if guard not in foreign), *telling)
 
     def _blame(self, failed: RuntimeFailed) -> Failure:
         """The guard that a failure of the runtime speaks of; the scaffold where it names none."""
@@ -320,6 +331,8 @@ class _Play:
                 self._failures += self._unconsulted(events, self._log.lines)
         except (Inconsistent, EventLogBroken, KeyError) as error:
             self._failures.append(Failure(SCAFFOLD, None, f"{type(error).__name__}: {error}"))
+        if self._runner._heard is not None:
+            self._runner._heard(self._spec.name, self._log.lines)
         if not events and not self._failures:
             self._failures.append(Failure(SCAFFOLD, None, "the harness ended without a word"))
         events = [*self._armed(), *self._ended(events)]
@@ -336,10 +349,15 @@ class _Play:
         return Played(trace, self._opening)
 
     def _foreign(self) -> dict[str, str]:
-        """The patterns of mounted plugins of someone else's, by GUARD@PLANE."""
-        patterns = {guard.name: guard.attribution for guard in self._runner._stack.guards if guard.path is not None}
-        mounts = [mount for mount in self._spec.arm.mounts if patterns.get(mount.guard)]
-        return {str(mount): patterns[mount.guard] or "" for mount in mounts}
+        """The patterns of mounted plugins of someone else's, by GUARD@PLANE. One that has none and is the only one that
+        writes no log has denied what nothing else can have."""
+        given = {guard.name: guard.attribution for guard in self._runner._stack.guards if guard.path is not None}
+        mute = [mount for mount in self._spec.arm.mounts if mount.guard in given and mount.guard not in self._own()]
+        patterns = {str(mount): given[mount.guard] or "" for mount in mute if given[mount.guard]}
+        if len(mute) == 1 and not patterns:
+            pattern = denial_pattern(self._log.lines)
+            patterns = {str(mute[0]): pattern} if pattern is not None else {}
+        return patterns
 
     def _armed(self) -> list[Event]:
         """An `arm` for each mounted guard that writes no log: its row was found live."""
@@ -358,12 +376,15 @@ class _Play:
 
     def _header(self) -> Header:
         keys = [line["tape_key"] for line in self._log.lines if line["ev"] == "answer" and line["tape_key"]]
-        return self._spec.header(
+        header = self._spec.header(
             runner="dsh",
             harness={"name": "dsh", "version": metadata.version(DISTRIBUTION)},
             stack=self._runner._stack.digest,
             recommended=self._runner._house.cast.sampler,
             window=self._window,
+        if not self._outside:
+            return header
+        return replace(header, meta={**header.meta, "outside": [each.data() for each in self._outside]})
             tape=hashlib.sha256("\n".join(keys).encode()).hexdigest() if keys else None,
         )
 

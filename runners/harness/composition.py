@@ -18,7 +18,7 @@ from guards import registry
 from guards.errors import UserError
 from guards.stack import Stack, StackGuard
 from runners.arms import NULL, REMINDER, Arm, Mount, Plane
-from runners.harness.plugins import BREAKER, package_of, plugin_folder
+from runners.harness.plugins import BREAKER, log_name, package_of, plugin_folder
 from scenarios.base import Needs
 
 PROFILE = "sdk-minimal"
@@ -73,8 +73,8 @@ def compose(arm: Arm, stack: Stack, needs: Needs, window: int, at: Addresses) ->
     for guard in stack.guards:
         if guard.path is None and guard.name not in registry.names():
             raise UserError(
-                f"stack {stack.name}: {guard.name} is for replay alone, no harness has it; take it out of the stack, or "
-                "give the stack to: tripbench replay TRACE... --stack FILE"
+                f"stack {stack.name}: {guard.name} is for replay alone, no harness has it; take it out of the stack, "
+                "or give the stack to: tripbench replay TRACE... --stack FILE"
             )
     return _Composing(arm, stack, needs, at).compose(window)
 
@@ -169,10 +169,10 @@ class _Composing:
 
     def _guard(self, mount: Mount) -> Row:
         identifier = f"{mount.guard}-{mount.plane}"
-        if mount.guard == NULL:
+        entry = self._entries.get(mount.guard)
+        if mount.guard == NULL and entry is None:
             package = self._package(plugin_folder("null-guard"))
             return self._row(identifier, package, self._instruments(mount.plane), mount.plane, NULL)
-        entry = self._entries.get(mount.guard)
         config = dict(entry.effective()) if entry is not None else {}
         if mount.guard == REMINDER and (entry is None or entry.path is None):
             return self._row(identifier, REMINDER_PACKAGE, config, mount.plane, mount.guard)
@@ -193,9 +193,9 @@ class _Composing:
 
     def _plugin(self, entry: StackGuard, config: Mapping[str, Any], mount: Mount) -> tuple[str, Row]:
         """Package name and config of a guard's plugin. One from a user's folder gets no key that it may not know."""
-        if entry.path is not None:
-            return self._package(entry.path), dict(config)
-        return self._package(plugin_folder(entry.name)), {**config, **self._instruments(mount.plane)}
+        folder = entry.path or plugin_folder(entry.name)
+        instruments = self._instruments(mount.plane) if entry.path is None or log_name(folder) == entry.name else {}
+        return self._package(folder), {**config, **instruments}
 
     def _instruments(self, plane: Plane) -> Row:
         return {"eventLog": self._at.event_log, "plane": plane}

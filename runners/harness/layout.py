@@ -27,9 +27,25 @@ class Layout:
     log: Path
     patch: Path
 
+    def profile(self, name: str) -> Path:
+        """The runtime's folder of a profile."""
+        return self.home / "profiles" / name
+
     def packages(self, profile: str) -> Path:
         """Where the runtime looks for plugin packages by name."""
-        return self.home / "profiles" / profile / "node_modules"
+        return self.profile(profile) / "node_modules"
+
+    def environment(self, address: str) -> dict[str, str]:
+        """What the runtime's process needs of its environment. `address` is the provider's."""
+        return {
+            "HOME": str(self.home),
+            "TMPDIR": str(self.scratch),
+            "DSH_HOME": str(self.home),
+            "DSH_TELEMETRY_MODE": "DISABLED",
+            "DSH_PERMISSION_MODE": "danger-full-access",
+            "DEEPSEEK_BASE_URL": address,
+            "DEEPSEEK_API_KEY": "none",
+        }
 
     def remove(self) -> None:
         """Deletes all of it."""

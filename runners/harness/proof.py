@@ -7,7 +7,7 @@ policy decides on the same events. A guard that is someone else's has no policy:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from guards.errors import UserError
@@ -35,13 +35,15 @@ class NotProven(Exception):
 @dataclass(frozen=True)
 class Proof:
     """`actions` are [action, index, count] of each decision, `episode` names the trace. `note` says why there is less
-    to show than decisions equal to the policy's; empty where there is not."""
+    to show than decisions equal to the policy's; empty where there is not. `outside` tells of the ranges of harness
+    versions that the plugin declares and this one is outside of, None where there are none."""
 
     guard: str
     plane: str
     episode: str
     actions: tuple[tuple[str, int, int], ...]
     note: str = ""
+    outside: dict[str, Any] | None = None
 
     def data(self) -> dict[str, Any]:
         return asdict(self)
@@ -77,9 +79,14 @@ class Prover:
             horizon=self._horizon(made, guard),
         )
         trace = self._runner.run(spec).trace
+        strange = next((each for each in self._runner.outside() if each.folder == guard.path), None)
         if (cause := failure_of(trace)) is not None:
             raise NotProven(f"{mount} could not be proven to work: {cause}")
-        return self._judge(mount, guard, trace), trace
+        proof = self._judge(mount, guard, trace)
+        if strange is not None:
+            note = f"{strange}; {proof.note}".rstrip("; ")
+            proof = replace(proof, note=note, outside=strange.data())
+        return proof, trace
 
     def _horizon(self, made: Scenario, guard: StackGuard) -> Horizon:
         needs = made.needs

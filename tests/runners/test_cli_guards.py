@@ -128,8 +128,8 @@ def test_a_stack_with_a_peer_is_replayed_and_never_run(capsys, tmp_path, arms, r
     out, err = capsys.readouterr()
     assert (out, err) == (
         "",
-        "tripbench: error: stack stack: peer:cline is for replay alone, no harness has it; take it out of the stack, or "
-        "give the stack to: tripbench replay TRACE... --stack FILE\n",
+        "tripbench: error: stack stack: peer:cline is for replay alone, no harness has it; take it out of the stack, "
+        "or give the stack to: tripbench replay TRACE... --stack FILE\n",
     )
     assert not (tmp_path / "run").exists()
     trace = str(TRACES / "identical-search-30.trace.jsonl")

@@ -10,7 +10,16 @@ import pytest
 from guards.errors import UserError
 from runners.harness.plugins import install, package_of, plugin_folder
 
-OURS = ("circuit-breaker", "loop-guard", "compaction-breaker", "null-guard", "recorder", "preset-joiner")
+OURS = (
+    "circuit-breaker",
+    "loop-guard",
+    "compaction-breaker",
+    "null-guard",
+    "recorder",
+    "preset-joiner",
+    "surveyor",
+    "witness",
+)
 
 
 def folder(path: Path, manifest: str | bytes) -> Path:
