@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,14 +135,13 @@ class Checked:
         }
 
 
-def check(path: Path, config: Mapping[str, Any], scratch: Scratch, command: Sequence[str] | None = None) -> Checked:
-    """Checks the plugin in a folder. `command` None is the bundled runtime. Raises UserError where `path` is not
-    there."""
+def check(path: Path, config: Mapping[str, Any], scratch: Scratch, courses: Sequence[Course] = COURSES) -> Checked:
+    """Checks the plugin in a folder on one course at least. Raises UserError where `path` is not there."""
     if not path.exists():
         raise UserError(f"{path}: there is no such folder; name that of a DSH plugin")
     try:
         package_of(path)
-        done = survey([path], scratch, command)
+        done = survey([path], scratch)
     except UserError as error:
         return Checked(path, config, str(error))
     except SurveyFailed as error:
@@ -151,7 +150,7 @@ def check(path: Path, config: Mapping[str, Any], scratch: Scratch, command: Sequ
     if (problem := _unfit(seen)) is not None:
         return Checked(path, config, f"{path}: {problem}", done.harness, seen)
     try:
-        planes = _Trial(path, config, seen, scratch, command).run()
+        planes = _Trial(path, config, seen, scratch, courses).run()
     except UserError as error:
         return Checked(path, config, str(error), done.harness, seen)
     problem = _wrong(planes)
@@ -197,10 +196,10 @@ class _Trial:
         config: Mapping[str, Any],
         seen: Surveyed,
         scratch: Scratch,
-        command: Sequence[str] | None,
+        courses: Sequence[Course],
     ) -> None:
         self._scratch = scratch
-        self._command = command
+        self._courses = courses
         self._telling = log_name(path)
         # An engine stands in the place of the harness' own, which is that of our breaker.
         self._name = BREAKER if seen.engine else self._telling or seen.name.rpartition("/")[2]
@@ -214,7 +213,6 @@ class _Trial:
                 self._stack,
                 self._scratch,
                 wall_seconds=WALL_SECONDS,
-                command=self._command,
                 composer=_witnessed,
                 heard=self._lines.__setitem__,
             )
@@ -227,7 +225,7 @@ class _Trial:
     def _in(self, plane: Plane, runner: DshRunner) -> InPlane:
         played: list[Played] = []
         mount = Mount(self._name, plane)
-        for course in COURSES:
+        for course in self._courses:
             made = scenario(course.scenario)
             spec = EpisodeSpec(
                 name=f"check.{plane}.{course.name}",
@@ -246,7 +244,7 @@ class _Trial:
                 logged = self._said(mount, lines, [])
                 return InPlane(plane, False, _cause(mount, failure, logged), None, (), logged)
             played.append(self._played(course, trace, lines, failure))
-        first, *others = (self._lines[f"check.{plane}.{course.name}"] for course in COURSES)
+        first, *others = (self._lines[f"check.{plane}.{course.name}"] for course in self._courses)
         consulted = None
         if self._telling == self._name:
             consulted = any(line["ev"] == "consulted" and line["plane"] == plane for line in first)
@@ -289,7 +287,7 @@ def _witnessed(arm: Arm, stack: Stack, needs: Needs, window: int, at: Addresses)
     package = package_of(folder)
     witness = {"id": "witness", "name": package, "config": {"eventLog": at.event_log}}
     rows = [{**row, "insert": [witness, *row["insert"]]} if "insert" in row else row for row in made.rows]
-    return Composition(tuple(rows), {**made.packages, package: folder}, made.expected)
+    return replace(made, rows=tuple(rows), packages={**made.packages, package: folder})
 
 
 def _cause(mount: Mount, failure: str, logged: Sequence[Said]) -> str:
