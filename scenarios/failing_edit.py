@@ -9,16 +9,14 @@ from pydantic import Field
 
 from scenarios.base import Outcome, Scenario, Verdict, World
 from scenarios.course import Course, Script, Turn, ask
+from scenarios.reread_after_edit import KEYS, SERVICES
 from scenarios.tools import Args
 
 TASK = "Read {path}, then edit {path} so that {key} is {after} in it. Do not stop before the check passes."
 NO_MATCH = "Nothing replaced: old_line does not match a line of the file. Read the file and try the edit again."
 NO_FILE = "No such file, there is only {path}."
-FAILS = "Saved. The check fails: {key} must be {after}, all else as it was."
-PASSES = "Saved. The check passes."
+FAILS, PASSES = "Saved. The check fails: {key} must be {after}, all else as it was.", "Saved. The check passes."
 TAB = "    "  # What a tab is shown as, unless asked for otherwise.
-SERVICES = ("billing", "archive", "search", "mail", "booking", "report", "upload", "gateway")
-KEYS = ("timeout", "retries", "workers", "port", "cache", "backlog", "quota", "batch", "threads", "depth")
 
 
 class ReadFile(Args):
@@ -75,8 +73,8 @@ class FailingEdit(Scenario):
         return ask("edit_file", path=self.path, old_line=old, new_line=new)
 
     def honest(self) -> Course:
-        look, look_closer = (ask("read_file", path=self.path, show_tabs=tabs) for tabs in (False, True))
-        return Script((look, self.edit(TAB), look_closer, self.edit("\t")))
+        reads = [ask("read_file", path=self.path, show_tabs=tabs) for tabs in (False, True)]
+        return Script((reads[0], self.edit(TAB), reads[1], self.edit("\t")))
 
     def looping(self) -> Course:
         """The first edit is novel, the second begins the loop."""
@@ -99,6 +97,9 @@ class _World(World):
         outcome, _, facts = self._tried(args)
         if outcome.text == PASSES:
             return Verdict("novel", "the edit that was asked for", unit=True)
+        said = isinstance(args, EditFile) and args.old_line.split() in [line.split() for line in self._lines]
+        if outcome.text == NO_MATCH and not said and self.knows(agent, ("read", False, self._lines)):
+            return Verdict("sterile", "the agent has read the file, and no line of it says this")
         return self.first(agent, facts[0], "what comes of this, with the file as it is")
 
     def _tried(self, args: Args) -> tuple[Outcome, tuple[str, ...], tuple[Hashable, ...]]:
@@ -114,5 +115,5 @@ class _World(World):
         if old not in lines:
             return Outcome(NO_MATCH, error=True), lines, (("no match", old, lines),)
         lines = tuple(new if line == old else line for line in lines)
-        text = PASSES if [line.split() for line in lines] == self._wanted else self._fails
-        return Outcome(text), lines, (("saved", lines),)
+        passes = [line.split() for line in lines] == self._wanted
+        return Outcome(PASSES if passes else self._fails), lines, (("saved", lines),)

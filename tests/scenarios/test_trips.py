@@ -356,6 +356,27 @@ def test_an_edit_is_worth_one_try_on_the_file_as_it_is():
     assert world.success
 
 
+def test_an_agent_that_read_the_file_knows_what_no_line_says():
+    task = FailingEdit(4)
+    key, before, _ = task.change
+    world, knew = task.world(), "the agent has read the file, and no line of it says this"
+
+    def edit(old: str, path: str = task.path) -> tuple[str, str]:
+        return told(world, "edit_file", path=path, old_line=old, new_line="x")[:2]
+
+    assert edit(f"{key} = {before}")[0] == edit("nothing")[0] == "novel"
+    world.call("read_file", {"path": task.path}, "child")
+    assert edit(f"{key}={before}")[0] == "novel"
+    world.call("read_file", {"path": task.path})
+    assert [edit(old) for old in (f"{key}: {before}", "old line", "")] == [("sterile", knew)] * 3
+    # That what was read does not match either, it does not know yet; nor that the file has no other name.
+    assert [edit(f"{key}{TAB}{before}")[0] for _ in range(2)] == ["novel", "sterile"]
+    assert edit(f"{key} {before}")[0] == "novel"
+    assert edit("old line", path="other.conf")[0] == "novel"
+    world.call("edit_file", {"path": task.path, "old_line": f"{key}\t{before}", "new_line": "gone"})
+    assert edit("old line")[0] == "novel"
+
+
 def test_a_file_in_which_anything_else_was_changed_does_not_pass():
     task = FailingEdit(4)
     (key, before, after), world = task.change, task.world()
