@@ -19,14 +19,14 @@ from typing import Any
 from guards.stack import Stack
 from results.trace import End, Event, Guard, Header, Result, Step, Trace
 from runners.arms import REMINDER
-from runners.gateway.aliases import AliasMap
+from runners.gateway.aliases import SPAWN_TOOLS, AliasMap
 from runners.gateway.cast import Role
 from runners.gateway.conversation import Call as AskedCall
 from runners.gateway.conversation import Conversation, Reply
 from runners.gateway.episode import Episode, EpisodeSettings
 from runners.gateway.house import House, HouseGone
 from runners.harness.assemble import Inconsistent, assemble
-from runners.harness.attest import INSTRUMENTED, SCAFFOLD, Failure, check, reason
+from runners.harness.attest import INSTRUMENTED, SCAFFOLD, Failure, check, joined, reason
 from runners.harness.composition import PROFILE, Addresses, Composer, Composition, compose
 from runners.harness.control import Control, RecordedWorld
 from runners.harness.eventlog import EventLog, EventLogBroken, Line
@@ -152,6 +152,7 @@ class _Play:
             planes=self._planes,
             attest=self._attest,
             watch=self._watch,
+            joined=joined,
         )
         runtime = Runtime(
             profile=PROFILE,
@@ -189,8 +190,8 @@ class _Play:
         packages.mkdir(parents=True)
         for name, folder in self._composition.packages.items():
             install(folder, name, packages)
-        self._layout.patch.write_text(json.dumps(list(self._composition.rows)), encoding="utf-8")
         grant(self._layout.profile(PROFILE), self._outside)
+        self._layout.patch.write_text(json.dumps(list(self._composition.rows)), encoding="utf-8")
 
     def _play(self, control: Control, runtime: Runtime) -> None:
         self._failures += self._flight_check()
@@ -232,7 +233,6 @@ class _Play:
 
     def _open(self, control: Control) -> Episode:
         spec, layout = self._spec, self._layout
-        actor = Player.of(spec)
         settings = EpisodeSettings(
             seed=spec.seed,
             decode_mode=spec.decode_mode,
@@ -245,27 +245,28 @@ class _Play:
             watch=(layout.root.name,),
             allow=(spec.scenario.prompt,),
         )
-        episode = self._runner._house.open(self._key, settings, Role(actor, self._primed()), control)
+        episode = self._runner._house.open(self._key, settings, self._role(), control)
         episode.on_step = self._log.answered
+        control.number = episode.aliases.announce
         self._recorded.hide = episode.aliases.hide_json
         return episode
 
-    def _primed(self) -> tuple[Reply, ...]:
-        """The replies that the script puts first: the looping course's own."""
+    def _role(self) -> Role:
+        """Who plays, and the replies that the script puts first: the looping course's own."""
         spec = self._spec
-        if spec.priming == 0:
-            return ()
-        course = spec.scenario.looping()
-        assert course is not None, "a plan primes no scenario without a looping course"
-        own = set(spec.scenario.needs.harness_tools)
-        turns = [course.turn(step, ()) for step in range(spec.priming)]
-        return tuple(
-            Reply(
-                turn.text,
-                calls=tuple(AskedCall(tool if tool in own else MCP_PREFIX + tool, args) for tool, args in turn.calls),
+        own = {*spec.scenario.needs.harness_tools, *(SPAWN_TOOLS if spec.scenario.needs.subagents else ())}
+
+        def named(tool: str) -> str:
+            return tool if tool in own else MCP_PREFIX + tool
+
+        primed = [
+            tuple(
+                Reply(turn.text, calls=tuple(AskedCall(named(tool), args) for tool, args in turn.calls))
+                for turn in each
             )
-            for turn in turns
-        )
+            for each in (spec.scenario.primed(spec.priming) if spec.priming else ())
+        ]
+        return Role(Player.of(spec), primed[0] if primed else (), dict(enumerate(primed[1:], start=1)))
 
     def _environment(self) -> dict[str, str]:
         return self._layout.environment(self._runner._house.address(self._key))
@@ -331,10 +332,10 @@ class _Play:
                 self._failures += self._unconsulted(events, self._log.lines)
         except (Inconsistent, EventLogBroken, KeyError) as error:
             self._failures.append(Failure(SCAFFOLD, None, f"{type(error).__name__}: {error}"))
-        if self._runner._heard is not None:
-            self._runner._heard(self._spec.name, self._log.lines)
         if not events and not self._failures:
             self._failures.append(Failure(SCAFFOLD, None, "the harness ended without a word"))
+        if self._runner._heard is not None:
+            self._runner._heard(self._spec.name, self._log.lines)
         events = [*self._armed(), *self._ended(events)]
         trace = Trace(self._header(), tuple(events))
         if not _failed(trace):
@@ -382,11 +383,11 @@ class _Play:
             stack=self._runner._stack.digest,
             recommended=self._runner._house.cast.sampler,
             window=self._window,
+            tape=hashlib.sha256("\n".join(keys).encode()).hexdigest() if keys else None,
+        )
         if not self._outside:
             return header
         return replace(header, meta={**header.meta, "outside": [each.data() for each in self._outside]})
-            tape=hashlib.sha256("\n".join(keys).encode()).hexdigest() if keys else None,
-        )
 
     def _keep(self) -> None:
         """Leaves what a failed episode can be understood by."""

@@ -8,7 +8,7 @@ from runners.gateway.asking import Ask
 from runners.gateway.conversation import Call, Conversation, Reply, ToolCall, ToolResult
 from runners.spec import EpisodeSpec
 from scenarios.base import Outcome
-from scenarios.course import Course, Turn
+from scenarios.course import Course, Turn, course_of
 
 _ERROR = "Error: "
 """What the harness puts before the text of every failed call."""
@@ -32,8 +32,8 @@ class Player:
 
     def reply(self, ask: Ask) -> Reply:
         if ask.compaction:
-            return Reply(text=self._course.summary)
-        turn = self._course.turn(ask.step, last_results(ask.conversation))
+            return Reply(text=course_of(self._course, ask.agent).summary)
+        turn = course_of(self._course, ask.agent).turn(ask.step, last_results(ask.conversation))
         return as_reply(turn, ask.conversation)
 
 

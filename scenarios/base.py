@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from guards.errors import UserError
-from scenarios.course import Course
+from scenarios.course import Course, Tree, Turn, course_of
 from scenarios.draws import Draws
 from scenarios.tools import Args, Tool
 
@@ -44,7 +44,8 @@ class Needs:
 
     `window` in tokens, None = the runner's own; `reply_tokens` is the most that one model response may hold.
     `harness_tools` are the harness's own tools that stay enabled: a subset of bash, read, write, edit. `engine` holds
-    keys of the harness's compaction engine, None = compaction never comes to bear.
+    keys of the harness's compaction engine, None = compaction never comes to bear. `subagents`: the root agent has the
+    harness's own tools to start subagents and to write to them; the horizon counts the whole tree.
     """
 
     horizon: int = 24
@@ -53,6 +54,7 @@ class Needs:
     reply_tokens: int = 256
     harness_tools: tuple[str, ...] = ()
     engine: Mapping[str, Any] | None = None
+    subagents: bool = False
 
 
 class World(ABC):
@@ -200,6 +202,17 @@ class Scenario(ABC):
     def looping(self) -> Course | None:
         """The course of an actor that loops; None where that makes no sense."""
         return None
+
+    def primed(self, repeats: int) -> Sequence[Sequence[Turn]]:
+        """The turns that a primed episode begins with, by the number of the agent (0 is the root): `repeats` of the
+        looping course; where that is a subagent's, the root's first turn before them. The scenario must have one."""
+        course = self.looping()
+        assert course is not None, f"{self.name} has no looping course"
+        counts = (1, repeats) if isinstance(course, Tree) else (repeats,)
+        return tuple(
+            tuple(course_of(course, agent).turn(step, ()) for step in range(count))
+            for agent, count in enumerate(counts)
+        )
 
     def by_size(self, small: T, default: T, large: T) -> T:
         """The one for this size."""

@@ -58,3 +58,27 @@ class Reaction:
 
     def turn(self, step: int, results: Sequence[Outcome]) -> Turn:
         return self.choose(results)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The course of a root agent, and those of the subagents that it starts, in the order in which it starts them."""
+
+    root: Course
+    children: tuple[Course, ...]
+
+    @property
+    def summary(self) -> str:
+        return self.root.summary
+
+    def turn(self, step: int, results: Sequence[Outcome]) -> Turn:
+        return self.root.turn(step, results)
+
+
+def course_of(course: Course, agent: int) -> Course:
+    """The course of an agent by its number: 0 is the root, subagents count from 1. One that the course does not know
+    of ends its turn at once."""
+    if agent == 0:
+        return course
+    children = course.children if isinstance(course, Tree) else ()
+    return children[agent - 1] if agent <= len(children) else Script(())

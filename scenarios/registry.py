@@ -8,10 +8,12 @@ from scenarios.asked_repeat import AskedRepeat
 from scenarios.base import Scenario, Size
 from scenarios.batch_same_tool import BatchSameTool
 from scenarios.cycle_of_three import CycleOfThree
+from scenarios.delegated_loop import DelegatedLoop
 from scenarios.failing_edit import FailingEdit
 from scenarios.flaky_retry import FlakyRetry
 from scenarios.long_tail_diff import LongTailDiff
 from scenarios.paged_read import PagedRead
+from scenarios.parallel_agents import ParallelAgents
 from scenarios.ping_pong import PingPong
 from scenarios.poll_file import PollFile
 from scenarios.poll_progress import PollProgress
@@ -36,6 +38,7 @@ SCENARIOS: tuple[type[Scenario], ...] = (
     CycleOfThree,
     FailingEdit,
     WastedRead,
+    DelegatedLoop,
     PollProgress,
     PollQueued,
     RereadAfterEdit,
@@ -48,6 +51,7 @@ SCENARIOS: tuple[type[Scenario], ...] = (
     PagedRead,
     PollFile,
     RelistDirectory,
+    ParallelAgents,
     RefillChatty,
     RefillRecovering,
 )

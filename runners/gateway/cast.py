@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runners.gateway.actors import Actor, scripted
 from runners.gateway.asking import Ask, Backend, Event
@@ -14,10 +14,16 @@ from runners.gateway.sampler import Sampler
 
 @dataclass(frozen=True)
 class Role:
-    """Who answers an episode. `actor` None is the model; `primed` are the root agent's first replies, whoever plays."""
+    """Who answers an episode. `actor` None is the model; `primed` are the root agent's first replies, whoever plays,
+    and `children` those of its subagents by their numbers, from 1."""
 
     actor: Actor | None = None
     primed: Sequence[Reply] = ()
+    children: Mapping[int, Sequence[Reply]] = field(default_factory=dict)
+
+    def script(self, agent: int) -> Sequence[Reply]:
+        """The agent's first replies; empty where it answers for itself from the beginning."""
+        return self.children.get(agent, ()) if agent else self.primed
 
 
 class Cast:
@@ -41,9 +47,9 @@ class Cast:
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Event]:
         role = self._roles.get(ask.episode, Role())
-        primed = ask.agent == 0 and not ask.compaction and ask.step < len(role.primed)
-        if primed:
-            events = scripted(ask, role.primed[ask.step], primed=True)
+        script = role.script(ask.agent)
+        if not ask.compaction and ask.step < len(script):
+            events = scripted(ask, script[ask.step], primed=True)
         elif role.actor is not None:
             events = scripted(ask, role.actor.reply(ask))
         else:

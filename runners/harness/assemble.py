@@ -76,6 +76,8 @@ class _Assembler:
             self._world.append(line)
         elif kind in _GUARD_LINES:
             self._guard(line)
+        elif kind == "spawn":
+            self._spawn(line)
         elif kind == "event":
             self._event(line)
 
@@ -255,6 +257,16 @@ class _Assembler:
                 limit=int(count),
             )
         )
+
+    def _spawn(self, line: Line) -> None:
+        """The parent's call started a subagent. Its result follows, and with it names the subagent."""
+        agent = self._sessions.of(line["agent"])
+        if line["call"] not in agent.asked:
+            raise Inconsistent(
+                f"{agent.name}: {line['call']!r} started an agent, and is no call that waits for a result"
+            )
+        child = self._sessions.of(line["child"])
+        self._events.append(records.Spawn(agent=agent.name, t=self._now, child=child.name, purpose=line.get("purpose")))
 
     # -- what the guards did -------------------------------------------------------------------------------------
 

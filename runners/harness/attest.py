@@ -59,6 +59,14 @@ def check(
     return sorted(failures, key=lambda failure: failure.guard not in {row.guard for row in expected})
 
 
+def joined(agent: str, live: Mapping[str, Any]) -> list[Failure]:
+    """What is wrong with where a subagent is: it must be in the preset of its parent."""
+    if live.get("preset") == PRESET:
+        return []
+    cause = f"the subagent {agent} has not joined the preset {PRESET!r} but {live.get('preset') or 'none'}"
+    return [Failure(SCAFFOLD, "agent", cause)]
+
+
 def _wrong(row: Expected, rows: Mapping[str, Mapping[str, Any]], stderr: Sequence[str]) -> str | None:
     """None where the row is live as it should be."""
     found = rows.get(row.row)

@@ -99,6 +99,8 @@ class _Composing:
         recorder["config"]["calls"] = bool(self._needs.harness_tools)
         own = {each.package for each in self._expected if each.plane == "agent" and each.guard is not None}
         recorder["config"]["probe"] = sorted(own & self._packages.keys())
+        recorder["config"] |= {"subagents": True} if self._needs.subagents else {}
+        subagents = self._subagents()
         joiner = self._package(plugin_folder("preset-joiner"))
         rows = [
             *self._profile(window),
@@ -126,6 +128,7 @@ class _Composing:
                         "config": {"id": PRESET, "plugins": preset},
                     },
                     {"id": "preset-joiner", "name": joiner, "config": {"preset": PRESET}},
+                    *subagents,
                 ]
             },
         ]
@@ -162,6 +165,22 @@ class _Composing:
         disabled += ["tool-working-directory", "compaction-basic"]
         disabled += [] if "bash" in tools else ["persistent-bash"]
         return rows + [{"id": row, "disabled": True} for row in disabled]
+
+    def _subagents(self) -> list[Row]:
+        """The harness' own rows for subagents, as its larger profiles have them: who starts one may write to it, and
+        it to him. Without forks, workflows and lists of agents."""
+        if not self._needs.subagents:
+            return []
+        rows: dict[str, tuple[str, Row]] = {
+            "subagent": ("dsh-subagent", {}),
+            "subagent-spawn-in-process": ("dsh-subagent-spawn-in-process", {"providerName": "spawn"}),
+            "tool-subagent-control": ("dsh-tool-subagent-control", {}),
+            "tool-subagent": ("dsh-tool-subagent", {"provider": "spawn", "toolName": "subagent"}),
+        }
+        return [
+            self._row(row, f"@deepseek-ai/{package}", dict(config), "host", None)
+            for row, (package, config) in rows.items()
+        ]
 
     def _recorder(self, plane: Plane) -> Row:
         config = {"eventLog": self._at.event_log, "control": self._at.control, "plane": plane}

@@ -49,7 +49,8 @@ class RecordedWorld(World):
 class Control:
     """Answers the recorder. All of it is called on the gateway's event loop but `interrupt`.
 
-    `attest` is given what is live at the first question of the root agent, with the log's lines so far.
+    `attest` is given what is live at the first question of the root agent, with the log's lines so far, and `joined`
+    what is live at that of each further one.
     """
 
     def __init__(
@@ -62,8 +63,13 @@ class Control:
         planes: tuple[str, ...],
         attest: Callable[[dict[str, Any], list[Line]], list[Failure]],
         watch: WorkspaceWatch | None = None,
+        joined: Callable[[str, dict[str, Any]], list[Failure]] = lambda agent, live: [],
     ) -> None:
         """`watch` is for scenarios of files, None for those whose world serves its own tools."""
+        self._joined = joined
+        self.number: Callable[[str, str], int] | None = None
+        """Gives a subagent's number by its session and the call that started it, before its first step. Raises
+        LookupError where nobody made that call; None where there are no subagents."""
         self._watch = watch
         self._log = log
         self._finished = finished
@@ -99,9 +105,12 @@ class Control:
         if question["at"] != "pre-step":
             self._call(question)
             return {"go": True}
-        if not self._asked and "live" in question:
-            self._asked = True
-            self.failures += self._attest(question["live"], self._log.lines)
+        if "live" in question:
+            if self._asked:
+                self.failures += self._joined(question["agent"], question["live"])
+            else:
+                self._asked = True
+                self.failures += self._attest(question["live"], self._log.lines)
         self.stopped_by = self.stopped_by or self._why()
         return {"go": self.stopped_by is None, "why": self.stopped_by}
 
@@ -133,7 +142,20 @@ class Control:
         self._attempts.read(line)
         if line["ev"] == "deny":
             self._denied.add(line["call"])
+        if line["ev"] == "spawn":
+            self._number(line["child"], line["call"])
         if line["ev"] == "answer" and not line["compaction"]:
             self._turns += line["calls"] > 0
             self._calls += line["calls"]
             self._tokens += line["output_tokens"]
+
+    def _number(self, child: str, call: str) -> None:
+        """A call started an agent: its number stands in the log before the agent takes its first step."""
+        if self.number is None:
+            return
+        try:
+            number = self.number(child, call)
+        except LookupError as error:
+            self.failures.append(Failure("gateway", None, f"the call {call!r} started an agent: {error}"))
+        else:
+            self._log.append({"ev": "number", "agent": child, "ordinal": number})

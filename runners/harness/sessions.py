@@ -57,7 +57,8 @@ class Sessions:
     """The sessions of an episode, by id, in the order in which they were first heard of."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
-        """`lines` is the whole log: the gateway's answers in it number the agents. Raises Inconsistent."""
+        """`lines` is the whole log: the gateway's answers in it number the agents, and the runner does where it knows
+        which call started which. Raises Inconsistent."""
         self._ordinals = _ordinals(lines)
         self._found: dict[str, Session] = {}
         self._last: dict[str, int] = {}
@@ -81,10 +82,10 @@ class Sessions:
 
 
 def _ordinals(lines: Sequence[Line]) -> dict[str, int]:
-    """The numbers that the gateway gave to the sessions. Raises Inconsistent where it gave one twice."""
+    """The numbers of the sessions. Raises Inconsistent where it gave one twice."""
     found: dict[str, int] = {}
     for line in lines:
-        if line["ev"] != "answer":
+        if line["ev"] not in ("answer", "number"):
             continue
         session, number = line.get("agent"), line.get("ordinal")
         if not isinstance(session, str) or not isinstance(number, int):

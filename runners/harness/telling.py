@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from results.trace import Call, End, Event, Guard, Notice, Result, User
+from results.trace import Call, End, Event, Guard, Notice, Result, Spawn, User
 
 
 def told(events: Iterable[Event], hide: Callable[[Any], Any]) -> list[Event]:
@@ -15,15 +15,18 @@ def told(events: Iterable[Event], hide: Callable[[Any], Any]) -> list[Event]:
 
 
 def _told(event: Event, hide: Callable[[Any], Any]) -> Event:
+    changes: dict[str, Any] = {}
     match event:
         case Result():
-            return replace(event, content=tuple(hide(block) for block in event.content))
+            changes = {"content": tuple(hide(block) for block in event.content)}
         case Call():
-            return replace(event, args=hide(event.args), extra=hide(event.extra))
+            changes = {"args": hide(event.args), "extra": hide(event.extra)}
         case User() | Notice():
-            return replace(event, text=hide(event.text))
+            changes = {"text": hide(event.text)}
         case Guard():
-            return replace(event, reason=hide(event.reason))
+            changes = {"reason": hide(event.reason)}
+        case Spawn():
+            changes = {"purpose": hide(event.purpose)}
         case End():
-            return replace(event, extra=hide(event.extra))
-    return event
+            changes = {"extra": hide(event.extra)}
+    return replace(event, **changes) if changes else event

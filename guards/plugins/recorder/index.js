@@ -4,26 +4,34 @@
  * It writes every session event into the episode's event log, the same file that the guards append to, so that one
  * file holds one total order. Before each step it asks the runner (config `control`, an address) whether to go on; a
  * refusal, or a runner that is gone, ends the turn there. With the first question of each agent goes what is really
- * live: the host's rows, the preset's rows, and the preset that the agent has joined.
+ * live: the host's rows, the preset's rows, and the preset that the agent has joined. Where the scenario has subagents
+ * (config `subagents`) it lets one agent move at a time (turns.js).
  *
  * Lines: {ev: "event", agent, seq, type, data, surfaceOp}, {ev: "agent", agent, parent}, {ev: "mark", agent, plane,
- * turn, step}, {ev: "import", package, error}, {ev: "meter", agent, at, tokens}, {ev: "control", agent, turn, step, go, why}, {ev: "up", plane, pid}.
+ * turn, step}, {ev: "import", package, error}, {ev: "meter", agent, at, tokens}, {ev: "control", agent, turn, step, go, why}, {ev: "up", plane, pid},
+ * {ev: "spawn", agent, call, child, purpose}: the agent's call started the child, in the order of the calls.
  * `ms` is milliseconds of the process's monotonic clock.
  */
 import { appendFileSync } from 'node:fs'
+import { Turns } from './turns.js'
 
 export const name = 'tripbench-recorder'
 export const inject = ['agents', 'loader', 'tokenMeter']
 
 const STATES = ['pending', 'loading', 'active', 'failed', 'disposed', 'unloading']
 const PATIENCE_MS = 60_000
+const STARTED = /^started subagent (\S+)$/
+/** How long after its end the parent of a subagent is told of it at the latest. */
+const SETTLED_MS = 5_000
 /** Decisions of all recorders of this process, by agent and step: the planes must not be answered differently. */
 const decisions = new WeakMap()
 const attested = new WeakSet()
+/** The turns of this process's agents, in both planes; null where the scenario has no subagents. */
+let turns = null
 /** Their content stands in other events. */
 const REPEATED = new Set(['agent/inbox/spliced', 'session/title', 'session-log-deepseek/delivery-accepted'])
 
-export function apply(ctx, { eventLog, control, plane, probe = [], calls = false }) {
+export function apply(ctx, { eventLog, control, plane, probe = [], calls = false, subagents = false }) {
   const write = (line) => appendFileSync(eventLog, JSON.stringify({ ...line, ms: performance.now() }) + '\n')
   write({ ev: 'up', plane, pid: process.pid })
   ctx.on('agent/pre-step', async ({ agent, turn, step, signal }, next) => {
@@ -48,13 +56,15 @@ export function apply(ctx, { eventLog, control, plane, probe = [], calls = false
       return next()
     }, { prepend: true })
   }
+  if (subagents) follow(ctx, write)
   // A preset says only that a row of it never started; why is told by importing the package from here.
   for (const name of probe) {
     import(name).catch((error) => write({ ev: 'import', package: name, error: `failed to import: ${error.message}` }))
   }
   ctx.on('agent/created', ({ agent }) => {
-    const parent = ctx.agents.roots().includes(agent) ? null : (agent.parent?.id ?? agent.session.header?.parentSessionId ?? '')
+    const parent = ctx.agents.roots().includes(agent) ? null : (agent.session.header?.parentSession ?? '')
     write({ ev: 'agent', agent: agent.id, parent })
+    turns?.created(agent.id, parent)
   }, { prepend: true })
   ctx.on('session/event', (session, event) => {
     if (REPEATED.has(event.type)) return
@@ -62,6 +72,31 @@ export function apply(ctx, { eventLog, control, plane, probe = [], calls = false
     if (event.type === 'compaction/start' || event.type === 'compaction/end') {
       write({ ev: 'meter', agent: session.id, at: event.type, tokens: ctx.tokenMeter.measure(session).totalTokens })
     }
+  })
+}
+
+/** Lets the agents take turns, and writes which call started which. */
+function follow(ctx, write) {
+  turns = new Turns()
+  const leaving = new Map()
+  ctx.on('tools/post-execute', (exec, result, next) => {
+    const text = (result.content ?? []).map((block) => block.text ?? '').join('')
+    const child = exec.name === 'subagent' && !result.isError ? STARTED.exec(text)?.[1] : undefined
+    if (child !== undefined) {
+      turns.started(child)
+      write({ ev: 'spawn', agent: exec.agent.id, call: exec.callId, child, purpose: exec.arguments.description })
+    }
+    return next()
+  }, { prepend: true })
+  ctx.on('session/event', (session, { type, data }) => {
+    if (type === 'turn/end') turns.ended(session.id)
+    if (type !== 'agent/inbox/spliced') return
+    for (const { source } of data.inserted) if (source?.kind === 'subagent-settled') turns.settled(source.senderSessionId)
+  })
+  ctx.on('agent/created', ({ agent }) => clearTimeout(leaving.get(agent.id)), { prepend: true })
+  // One that was never announced, because its start failed, settles without a word.
+  ctx.on('agent/disposed', ({ agent }) => {
+    leaving.set(agent.id, setTimeout(() => turns.settled(agent.id), SETTLED_MS).unref())
   })
 }
 
@@ -79,7 +114,8 @@ function slim({ type, data }) {
 async function decide(ctx, { agent, turn, step, signal, control, write }) {
   const known = decisions.get(agent)
   if (known?.turn === turn && known.step === step) return known.answer
-  const answer = ask(ctx, { agent, turn, step, signal, control, write })
+  const asked = { agent, turn, step, signal, control, write }
+  const answer = turns === null ? ask(ctx, asked) : turns.park(agent.id, signal).then(() => ask(ctx, asked))
   decisions.set(agent, { turn, step, answer })
   return answer
 }
