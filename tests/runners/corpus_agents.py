@@ -34,7 +34,7 @@ class CorpusAgents(Scenario):
     expect = "quiet"
     summary = "a recorded trace of several agents, played again"
     calls: tuple[type[Args], ...] = ()  # type: ignore[misc]
-    prompt = "Let each of them do its part."  # type: ignore[assignment]
+    prompt = "Let each of them do its part."
 
     def __init__(self, trace: Trace) -> None:
         """Raises ValueError where equal calls gave different results: the world does not know who asks."""

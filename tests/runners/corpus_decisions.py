@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from guards import registry
 from guards.policy import Policy
@@ -17,7 +17,8 @@ from runners.replay import replay
 from scenarios.judge import MCP_PREFIX
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """A decision; `by` is GUARD@PLANE, `index` the place among the agent's calls, or among its attempts."""
 
     by: str

@@ -48,7 +48,8 @@ def parts(trace: Trace, agent: str = "root") -> tuple[Part, ...]:
     """One agent's stream. Where the recording has no user message, and a harness needs one, there is one of ours:
     before the first step, after a command, and for attempts to compact that have no call between them.
 
-    Raises ValueError for what no scenario can give again: a call without a result, content that is not one text.
+    Raises ValueError for what no scenario can give again: a call without a result, content that is not one text, a
+    compaction by hand.
     """
     asked = {each.position: each for each in link(trace.events).asked}
     found: list[Part] = []
@@ -75,14 +76,14 @@ def parts(trace: Trace, agent: str = "root") -> tuple[Part, ...]:
                 steps.append([])
             case Call():
                 steps[-1].append(Recorded(event.tool, event.args, _outcome(asked[position].result)))
-            case Compaction(trigger="pressure") if steps and not steps[-1][-1].heavy:
+            case Compaction(trigger="pressure") if steps and steps[-1] and not steps[-1][-1].heavy:
                 steps[-1][-1] = replace(steps[-1][-1], heavy=True)
             case Compaction(trigger="pressure"):
                 begin(Part(PROMPT, weight=2))
             case Compaction(trigger="overflow"):
                 begin(Part(PROMPT, weight=1))
-            case Compaction(trigger="manual"):
-                begin(Part(PROMPT, commands=("/compact",), weight=1))
+            case Compaction():
+                raise ValueError(f"an attempt by {event.trigger}: the session would have to be idle for it")
             case Guard(guard="compaction-breaker", action="reset"):
                 begin(Part(PROMPT, commands=("/compaction-breaker reset",)))
     close()

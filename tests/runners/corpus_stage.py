@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -34,12 +34,8 @@ export function apply(ctx, { said }) {
   })
 }
 """
-"""Says the next user message when the turn is over, as a client does that queued it. A command begins at once, and a
-message that comes while one is at work waits for its end: at no moment the session has nothing to do."""
-COMMANDS = (
-    {"id": "commands", "name": "@deepseek-ai/dsh-commands"},
-    {"id": "command-compact", "name": "@deepseek-ai/dsh-command-compact"},
-)
+"""Says the next user message when the turn is over, as a client does that queued it; before it the user's commands."""
+COMMANDS = {"id": "commands", "name": "@deepseek-ai/dsh-commands"}
 
 OTHER = """
 export const name = 'other'
@@ -77,10 +73,11 @@ def with_other(folder: Path, denied: dict[int, str]) -> Stack:
 class Stage:
     """Plays one episode after the other."""
 
-    def __init__(self, folder: Path, rows: Sequence[Row] = ()) -> None:
+    def __init__(self, folder: Path, rows: Sequence[Row], packages: Mapping[str, Path]) -> None:
         self._speaker = plugin(folder, "speaker", SPEAKER)
         self._said: tuple[Said, ...] = ()
         self._rows = tuple(rows)
+        self._packages = dict(packages)
         self.runner: DshRunner
         self.stack: Stack
 
@@ -106,9 +103,9 @@ class Stage:
 
     def compose(self, arm: Arm, stack: Stack, needs: Needs, window: int, at: Addresses) -> Composition:
         made = compose(arm, stack, needs, window, at)
-        rows, packages = [*self._rows], {**made.packages}
+        rows, packages = [*self._rows], {**made.packages, **self._packages}
         if self._said:
-            rows += COMMANDS if any(each.commands for each in self._said) else ()
+            rows += [COMMANDS] if any(each.commands for each in self._said) else []
             rows.append({"id": "speaker", "name": "speaker", "config": {"said": [asdict(each) for each in self._said]}})
             packages["speaker"] = self._speaker
         return replace(made, rows=(*made.rows, *([{"insert": rows}] if rows else [])), packages=packages)
@@ -116,10 +113,15 @@ class Stage:
 
 @contextmanager
 def stage(
-    folder: Path, stack: Stack | None = None, *, model: Backend | None = None, rows: Sequence[Row] = ()
+    folder: Path,
+    stack: Stack | None = None,
+    *,
+    model: Backend | None = None,
+    rows: Sequence[Row] = (),
+    packages: Mapping[str, Path] | None = None,
 ) -> Iterator[Stage]:
-    """`folder` is for the plugins; `stack` None is the default one. `model` plays where no actor is named; `rows` are
-    mounted besides, in the host plane."""
-    made = Stage(folder, rows)
-    with staged(stack, composer=made.compose, model=model) as (made.runner, _, made.stack):
+    """`folder` is for the plugins; `stack` None is the default one. `model` plays where no actor is named. `rows` are
+    mounted besides, in the host plane; `packages` are the folders of plugins in them by their names."""
+    made = Stage(folder, rows, packages or {})
+    with staged(stack, composer=made.compose, model=model, wall_seconds=600.0) as (made.runner, _, made.stack):
         yield made

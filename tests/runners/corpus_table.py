@@ -9,7 +9,7 @@ from pathlib import Path
 from guards.stack import default_stack
 from results.trace import Compaction, Result, Trace
 from results.trace_file import read_trace
-from runners.arms import parse_arm
+from runners.arms import PLANES, parse_arm
 from tests.runners.corpus_decisions import mapped, replayed
 from tests.runners.corpus_scenario import CorpusScenario, Overflowing, Refilling, parts
 
@@ -31,9 +31,6 @@ AGENTS = ("R47-in-a-subagent", "R81-three-agents", "subagents-same-3")
 DENIED_ELSEWHERE = ("R67-batch-denied", "denied-elsewhere-12")
 """Another guard stands before ours in these, and denies what was denied in the recording."""
 
-ALONE = ("compaction-breaker",)
-"""Guards that are played alone where attempts to compact are recorded: results are heavy there, see `Refilling`."""
-
 FIRST = {
     "R83-new-prompt": (2, "once it has tripped, pressure stays: there are attempts where the recording has none"),
     "R93-overflow-again": (1, "a refused overflow ends the turn: what comes next is the user's to say"),
@@ -54,6 +51,8 @@ def corpus() -> dict[str, Trace]:
 
 
 def compacts(trace: Trace) -> bool:
+    """Whether attempts to compact are recorded. The compaction-breaker is alone then: to the others it matters that
+    results are heavy where the recording's are not."""
     return any(isinstance(event, Compaction) for event in trace.events)
 
 
@@ -74,22 +73,26 @@ def scenario(name: str) -> CorpusScenario:
 
 
 def plays() -> Iterator[tuple[str, str]]:
-    """Traces of one agent and the arms that they are played in: each plane where a guard stops something; both at once
-    where none does, and so each is asked all there is to ask."""
+    """Traces of one agent and the arms that they are played in.
+
+    Where a guard stops something: each plane, and of the many patterns of reports every other in the one and in the
+    other. Where none does: both planes at once, as each is asked all there is to ask.
+    """
+    acting = 0
     for name, trace in corpus().items():
         if name in (*NOT_PLAYED, *AGENTS, *DENIED_ELSEWHERE):
             continue
-        if compacts(trace):
-            for plane in ("host", "agent"):
-                yield name, f"only:compaction-breaker@{plane}"
-        elif stops(trace):
-            yield name, "host"
-            yield name, "agent"
-        else:
+        if not compacts(trace) and not stops(trace):
             yield name, "both"
+            continue
+        planes = PLANES
+        if name.startswith("R"):
+            planes, acting = (PLANES[acting % 2],), acting + 1
+        for plane in planes:
+            yield name, f"only:compaction-breaker@{plane}" if compacts(trace) else plane
     for at, name in enumerate(LOOP_GUARD):
-        yield name, f"only:loop-guard@{('host', 'agent')[at % 2]}"
-    for plane in ("host", "agent"):
+        yield name, f"only:loop-guard@{PLANES[at % 2]}"
+    for plane in PLANES:
         yield "identical-search-30", f"only:circuit-breaker@{plane}"
         yield "identical-search-30", f"only:repeat-reminder@{plane}"
         yield "refill-default-trip", plane

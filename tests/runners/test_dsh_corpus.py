@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from guards import registry
 from guards.stack import default_stack
-from results.trace import Compaction, Trace
-from runners.arms import parse_arm
+from results.trace import Call, Compaction, Guard, Trace
+from runners.arms import PLANES, parse_arm
+from runners.replay import replay
+from tests.harness import guarded
+from tests.harness.driver import Rows
+from tests.harness.guarded import commands, isolated, preset, row
 from tests.runners.corpus_agents import ROWS, CorpusAgents
 from tests.runners.corpus_decisions import Row, live, mapped, replayed, settled
 from tests.runners.corpus_scenario import CorpusScenario
@@ -28,7 +33,6 @@ from tests.runners.corpus_table import (
 from tests.runners.dsh_stage import cause, end, of
 
 PLAYS = list(plays())
-PLANES = ("host", "agent")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +72,7 @@ def test_the_plays_have_decisions_of_each_guard_in_each_plane() -> None:
         assert found[f"circuit-breaker@{plane}", "deny"] > 100
         assert found[f"loop-guard@{plane}", "nudge"] > 100
         assert found[f"loop-guard@{plane}", "deny"] > 10
-        assert found[f"compaction-breaker@{plane}", "refuse"] > 20
+        assert found[f"compaction-breaker@{plane}", "refuse"] > 10
         assert found[f"repeat-reminder@{plane}", "nudge"] > 50
 
 
@@ -102,11 +106,12 @@ def asked_again(played: Trace, task: CorpusScenario) -> list[str]:
 @pytest.mark.parametrize("arm", PLANES)
 @pytest.mark.parametrize("name", DENIED_ELSEWHERE)
 def test_calls_that_another_guard_denies(tmp_path: Path, name: str, arm: str) -> None:
-    trace = corpus()[name]
+    trace, task = corpus()[name], scenario(name)
     stopped = denied(trace)
     with stage(tmp_path, with_other(tmp_path, stopped)) as on:
-        played = on.play(CorpusScenario(scenario(name).stream), arm)
+        played = on.play(task, arm)
         decided(played, mapped(trace), arm, on)
+    assert asked_again(played, task) == []
     by_other = [place for place, each in enumerate(of_results(played), start=1) if each == f"other@{arm}"]
     assert by_other == list(stopped)
 
@@ -129,3 +134,52 @@ def test_agents_have_states_of_their_own(tmp_path: Path, name: str, arm: str) ->
     for was, agent in task.agents.items():
         asked = [(tool, args) for tool, args, *_ in settled(played, agent)]
         assert asked == [(tool, args) for tool, args, *_ in settled(mapped(trace), was)]
+
+
+def test_a_reply_whose_arguments_are_no_object_reaches_no_guard(common: Stage) -> None:
+    """Why `string-args-differ` is not played."""
+    played = common.play(scenario("string-args-differ"), "host")
+    assert "object" in cause(played)
+    assert not [event for event in of(played, Guard) if event.action != "arm"]
+    assert settled(played) == []
+
+
+@pytest.mark.parametrize("plane", PLANES)
+def test_a_compaction_by_hand(tmp_path: Path, plane: str) -> None:
+    """`refill-manual-untripped`: a window that two texts of 4,000 characters fill, and one does not."""
+    engine = {
+        "thresholdRatio": 0.5,
+        "retainRatio": 0.1,
+        "headroomTokens": 256,
+        "maxTokens": 400,
+        "compactionRetries": 0,
+    }
+
+    def insert(log: str) -> Rows:
+        breaker = row("compaction-breaker", plane, {"eventLog": log, **engine})
+        compact = {"id": "command-compact", "name": "@deepseek-ai/dsh-command-compact"}
+        rows = [breaker, compact] if plane == "host" else preset(isolated(breaker, compact))
+        return [{"id": "commands", "name": "@deepseek-ai/dsh-commands"}, *rows]
+
+    large, small = "printf 'x%.0s' $(seq 4000)", "echo x"
+    lines = (large, large, small, "", *[large] * 4)
+    done = guarded.play(
+        tmp_path,
+        commands(*lines),
+        insert,
+        *["y" * 4000] * 2,
+        window=4096,
+        without=["compaction-basic"],
+        commands=[["/compact"]],
+    )
+    recorded = corpus()["refill-manual-untripped"]
+    acts = guarded.of(done.events, "ev", "trigger", "kind", "count", "limit")
+    assert [trigger for ev, trigger, *_ in acts if ev == "attempt"] == [
+        each.trigger for each in of(recorded, Compaction)
+    ]
+    assert len(done.results()) == len(of(recorded, Call))
+    begun = [ev for ev, *_ in acts]
+    refused = [(begun[:at].count("attempt"), *decision) for at, (ev, _, *decision) in enumerate(acts) if ev == "refuse"]
+    policy = registry.build("compaction-breaker")
+    assert refused == [(each.index, each.kind, each.count, each.limit) for each in replay(recorded, policy)]
+    assert refused
