@@ -1,7 +1,8 @@
 """Episodes without the harness: the same scenarios, model and Python policies in a small loop in this process.
 
-For development, audits and large samples. It has no planes and no subagents, scenarios of files get stand-ins for the
+For development, audits and large samples. It has no planes, scenarios of files and of subagents get stand-ins for the
 harness' tools, and its prompts are not those of the harness, so its figures never stand beside the harness' own.
+Subagents take turns in the order that the harness is held to (`scenarios.order`); a parent is told what they said last.
 Compaction is the harness' in outline: before a step whose prompt is estimated above the threshold, all but the task and
 a tail is replaced by a summary that the same model is asked for.
 """
@@ -25,8 +26,11 @@ from runners.gateway.conversation import Conversation, Message, Part, Reply, Tex
 from runners.gateway.sampler import Sampler
 from runners.player import Player, as_reply
 from runners.spec import EpisodeSpec, Interrupted, Played
-from scenarios.base import World
+from scenarios.base import Outcome, World
+from scenarios.course import Turn
+from scenarios.delegation import STARTED, Subagent
 from scenarios.judge import judge
+from scenarios.order import Order
 
 SYSTEM = "You are a helpful software engineer assistant."
 SUMMARISE = (
@@ -36,6 +40,9 @@ SUMMARISE = (
 CHECKPOINT = "Summary of the conversation so far:\n"
 DEFAULT_WINDOW = 8192
 ROOT = "root"
+SUBAGENT = "subagent"
+"""Source of the notices that tell a parent that a subagent is done."""
+EndReason = Literal["completed", "horizon", "overflow", "max_tokens"]
 Action = Literal["nudge", "deny", "refuse"]
 
 
@@ -61,15 +68,27 @@ class NativeRunner:
 
 
 @dataclass
-class _State:
-    """What the loop knows of the episode. `turns` counts tool turns and attempts, as the horizon does."""
+class _Agent:
+    """An agent: the root has number 0, subagents count from 1. `primed` are the turns that it begins with."""
 
+    name: str
+    number: int
+    prompt: str
+    parent: str | None
+    tools: tuple[Tool, ...]
+    primed: Sequence[Turn]
     messages: list[Message]
-    events: list[records.Event] = field(default_factory=list)
     steps: int = 0
+
+
+@dataclass
+class _State:
+    """What the loop knows of the episode. `turns` counts tool turns and attempts of all agents, as the horizon does."""
+
+    agents: dict[str, _Agent] = field(default_factory=dict)
+    events: list[records.Event] = field(default_factory=list)
     turns: int = 0
     attempts: int = 0
-    calls: int = 0
     opening: Conversation | None = None
 
 
@@ -91,27 +110,46 @@ class _Loop:
         names = {mount.guard for mount in spec.arm.mounts}
         policies = [policy for policy in stack.policies() if policy.name in names]
         self._guards = StackPolicy(policies)
-        self._tools = tuple(
-            Tool(each.name, each.description, dict(each.parameters)) for each in spec.scenario.native_tools
-        )
         self._occurrences = Occurrences()
         needs = spec.scenario.needs
         self._window = needs.window or DEFAULT_WINDOW
         self._actor = Player.of(spec)
-        self._state = _State([Message("user", (Text(spec.scenario.prompt),))])
+        self._primed = spec.scenario.primed(spec.priming) if spec.priming else ()
+        self._state = _State()
+        self._order = Order(ROOT)
 
     async def play(self) -> Played:
         state, spec = self._state, self._spec
-        self._tell(records.User(text=spec.scenario.prompt))
-        self._guards.user_message(ROOT)
+        self._join(ROOT, None, spec.scenario.prompt)
         reason = await self._steps()
-        self._tell(records.End(reason=reason))  # type: ignore[arg-type]
+        for name in self._order.waiting():
+            self._tell(records.End(agent=name, reason=reason))
         trace = records.Trace(self._header(), tuple(state.events))
         labels, success = judge(spec.scenario, trace)
-        ended = (replace(each, success=success) if isinstance(each, records.End) else each for each in trace.events)
+        ended = (
+            replace(each, success=success) if isinstance(each, records.End) and each.agent == ROOT else each
+            for each in trace.events
+        )
         return Played(records.Trace(trace.header, (*ended, *labels)), state.opening)
 
-    async def _steps(self) -> str:
+    def _join(self, name: str, parent: str | None, prompt: str) -> None:
+        """An agent is there, and is given its task."""
+        number = len(self._state.agents)
+        made = self._spec.scenario.native_tools
+        tools = tuple(
+            Tool(each.name, each.description, dict(each.parameters))
+            for each in made
+            # A subagent starts none of its own, as the harness has it by default.
+            if parent is None or each.name != Subagent.tool
+        )
+        primed = self._primed[number] if number < len(self._primed) else ()
+        messages = [Message("user", (Text(prompt),))]
+        self._state.agents[name] = _Agent(name, number, prompt, parent, tools, primed, messages)
+        self._tell(records.User(agent=name, text=prompt))
+        self._guards.user_message(name)
+
+    async def _steps(self) -> EndReason:
+        """Plays until the horizon or the task's end; gives the end of the agents that are not done by then."""
         state, horizon = self._state, self._spec.horizon
         while True:
             counted = state.attempts if horizon.unit == "compaction attempts" else state.turns
@@ -119,32 +157,51 @@ class _Loop:
                 raise Interrupted
             if counted >= horizon.count or state.turns >= horizon.turns:
                 return "horizon"
-            await self._compact()
-            try:
-                answer = await self._ask(self._conversation(), compaction=False)
-            except ContextOverflow:
-                return "overflow"
-            self._book(answer)
-            if not answer.reply.calls:
-                return "max_tokens" if answer.finish == "length" else "completed"
-            state.turns += 1
-            self._guards.model_response(ROOT, len(answer.reply.calls))
-            self._execute(answer.reply)
+            chosen = self._order.next()
+            if chosen is None:
+                return "completed"
+            await self._step(state.agents[chosen])
             if self._world.finished:
                 return "completed"
 
+    async def _step(self, agent: _Agent) -> None:
+        await self._compact(agent)
+        try:
+            answer = await self._ask(agent, self._conversation(agent), compaction=False)
+        except ContextOverflow:
+            self._end(agent, "overflow", "")
+            return
+        self._book(agent, answer)
+        if not answer.reply.calls:
+            self._end(agent, "max_tokens" if answer.finish == "length" else "completed", answer.reply.text)
+            return
+        self._state.turns += 1
+        self._guards.model_response(agent.name, len(answer.reply.calls))
+        self._execute(agent, answer.reply)
+
+    def _end(self, agent: _Agent, reason: EndReason, said: str) -> None:
+        """The agent is done; the one that started it is told."""
+        self._order.done(agent.name)
+        self._tell(records.End(agent=agent.name, reason=reason))
+        if agent.parent is not None:
+            text = f"{agent.name} has finished ({reason}): {said}"
+            parent = self._state.agents[agent.parent]
+            last = parent.messages[-1]
+            parent.messages[-1] = Message(last.role, (*last.parts, Text(text)))
+            self._tell(records.Notice(agent=parent.name, text=text, source=SUBAGENT))
+
     # -- one step ------------------------------------------------------------------------------------------------
 
-    async def _ask(self, conversation: Conversation, *, compaction: bool) -> Answer:
+    async def _ask(self, agent: _Agent, conversation: Conversation, *, compaction: bool) -> Answer:
         spec, state = self._spec, self._state
         sampler = spec.sampler or (self._backend.sampler if self._backend is not None else None)
         needs = spec.scenario.needs
         engine = needs.engine or {}
         ask = Ask(
             episode=spec.name,
-            agent=0,
+            agent=agent.number,
             session=None,
-            step=state.steps,
+            step=agent.steps,
             conversation=conversation,
             decode_mode=spec.decode_mode,
             max_tokens=int(engine.get("maxTokens", 512)) if compaction else needs.reply_tokens,
@@ -156,10 +213,8 @@ class _Loop:
         )
         if state.opening is None:
             state.opening = conversation
-        if not compaction and state.steps < spec.priming:
-            course = spec.scenario.looping()
-            assert course is not None
-            events = scripted(ask, as_reply(course.turn(state.steps, ()), conversation), primed=True)
+        if not compaction and agent.steps < len(agent.primed):
+            events = scripted(ask, as_reply(agent.primed[agent.steps], conversation), primed=True)
         elif self._actor is not None:
             events = scripted(ask, self._actor.reply(ask))
         else:
@@ -171,12 +226,13 @@ class _Loop:
                     return event
         raise BackendFailure("the model ended without an answer")
 
-    def _book(self, answer: Answer) -> None:
-        state, primed = self._state, answer.primed
-        state.steps += 1
+    def _book(self, agent: _Agent, answer: Answer) -> None:
+        primed = answer.primed
+        agent.steps += 1
         self._tell(
             records.Step(
-                n=state.steps,
+                agent=agent.name,
+                n=agent.steps,
                 calls=len(answer.reply.calls),
                 input_tokens=None if primed else answer.input_tokens,
                 output_tokens=None if primed else answer.output_tokens,
@@ -188,35 +244,40 @@ class _Loop:
             )
         )
 
-    def _execute(self, reply: Reply) -> None:
+    def _execute(self, agent: _Agent, reply: Reply) -> None:
         """One call after the other, each asked and settled before the next, as the harness does it."""
-        state = self._state
-        primed = state.steps <= self._spec.priming
+        primed = agent.steps <= len(agent.primed)
+        mark = "call" if agent.parent is None else f"{agent.name}-call"
         asked: list[Part] = [Text(reply.text)] if reply.text else []
         shown: list[Part] = []
         notices: list[Part] = []
         for at, call in enumerate(reply.calls):
-            identifier = f"call_{state.steps}_{at}"
+            identifier = f"{mark}_{agent.steps}_{at}"
             asked.append(ToolCall(identifier, call.name, call.arguments))
-            event = records.Call(id=identifier, step=state.steps, tool=call.name, args=call.arguments, primed=primed)
+            event = records.Call(
+                agent=agent.name, id=identifier, step=agent.steps, tool=call.name, args=call.arguments, primed=primed
+            )
             self._tell(event)
-            state.calls += 1
             result, told = self._settle(event)
             shown.append(ToolResult(identifier, result.text, result.error))
             notices += [Text(text) for text in told]
-        state.messages.append(Message("assistant", tuple(asked)))
-        state.messages.append(Message("user", (*shown, *notices)))
+        agent.messages.append(Message("assistant", tuple(asked)))
+        agent.messages.append(Message("user", (*shown, *notices)))
 
     def _settle(self, call: records.Call) -> tuple[records.Result, list[str]]:
-        denied = self._guards.before_call(ROOT, call.tool, call.args)
+        agent = call.agent
+        denied = self._guards.before_call(agent, call.tool, call.args)
         if denied is None:
-            outcome = self._world.call(call.tool, call.args)
+            outcome = self._world.call(call.tool, call.args, agent)
+            if call.tool == Subagent.tool and outcome.text == STARTED:
+                outcome = self._start(agent, call.args)
             text = f"Error: {outcome.text}" if outcome.error else outcome.text
             shown = ToolOutcome(({"type": "text", "text": text},), outcome.error, outcome.text)
         else:
             shown = denial_outcome(denied.decision)
-            self._act("deny", denied.guard, call.id, denied.decision, denied.decision.reason)
+            self._act(agent, "deny", denied.guard, call.id, denied.decision, denied.decision.reason)
         result = records.Result(
+            agent=agent,
             id=call.id,
             content=records.blocks(list(shown.content)),
             error=shown.error,
@@ -226,21 +287,31 @@ class _Loop:
         told = []
         guard = None if denied is None else denied.guard
         for nudge in self._guards.after_call(
-            ROOT, call.tool, call.args, shown, executed=denied is None, denied_by=guard
+            agent, call.tool, call.args, shown, executed=denied is None, denied_by=guard
         ):
-            self._act("nudge", nudge.guard, call.id, nudge.decision, nudge.decision.text)
-            self._tell(records.Notice(text=nudge.decision.text, source=nudge.guard))
+            self._act(agent, "nudge", nudge.guard, call.id, nudge.decision, nudge.decision.text)
+            self._tell(records.Notice(agent=agent, text=nudge.decision.text, source=nudge.guard))
             told.append(nudge.decision.text)
         return result, told
+
+    def _start(self, parent: str, args: dict[str, Any]) -> Outcome:
+        if parent != ROOT:
+            return Outcome("A subagent can not start subagents: do the work yourself.", error=True)
+        child = f"agent-{len(self._state.agents)}"
+        self._tell(records.Spawn(agent=parent, child=child, purpose=args["description"]))
+        self._order.started(child, parent)
+        self._join(child, parent, args["prompt"])
+        return Outcome(f"{STARTED} {child}")
 
     def _tell(self, event: records.Event) -> None:
         self._state.events.append(event)
         if self._watch is not None:
             self._watch(event)
 
-    def _act(self, action: Action, guard: str, call: str | None, decision: Any, reason: str) -> None:
+    def _act(self, agent: str, action: Action, guard: str, call: str | None, decision: Any, reason: str) -> None:
         self._tell(
             records.Guard(
+                agent=agent,
                 guard=guard,
                 plane="native",
                 action=action,
@@ -254,45 +325,46 @@ class _Loop:
 
     # -- compaction ----------------------------------------------------------------------------------------------
 
-    async def _compact(self) -> None:
+    async def _compact(self, agent: _Agent) -> None:
         """Before a step: one attempt where the prompt is above the threshold and there is something to replace."""
         state, needs = self._state, self._spec.scenario.needs
         if needs.engine is None:
             return
-        before = estimate(as_text(self._conversation()))
+        before = estimate(as_text(self._conversation(agent)))
         most = self._window - needs.reply_tokens - int(needs.engine.get("headroomTokens", 0))
         threshold = min(self._window * float(needs.engine.get("thresholdRatio", 0.8)), most)
-        if before < threshold or len(state.messages) < 4:
+        if before < threshold or len(agent.messages) < 4:
             return
         state.attempts += 1
         state.turns += 1
-        refused = self._guards.before_compaction(ROOT, "pressure")
+        refused = self._guards.before_compaction(agent.name, "pressure")
         if refused is not None:
-            self._act("refuse", refused.guard, None, refused.decision, refused.decision.reason)
-            self._attempt("refused", before, None, None)
+            self._act(agent.name, "refuse", refused.guard, None, refused.decision, refused.decision.reason)
+            self._attempt(agent, "refused", before, None, None)
             return
         # The last step and its results stay, as the harness never splits them.
-        head, tail = state.messages[:-2], state.messages[-2:]
-        asking = Conversation(SYSTEM, (*head, Message("user", (Text(SUMMARISE),))), self._tools)
+        head, tail = agent.messages[:-2], agent.messages[-2:]
+        asking = Conversation(SYSTEM, (*head, Message("user", (Text(SUMMARISE),))), agent.tools)
         try:
-            answer = await self._ask(asking, compaction=True)
+            answer = await self._ask(agent, asking, compaction=True)
         except ContextOverflow:
-            self._attempt("failed", before, None, None)
+            self._attempt(agent, "failed", before, None, None)
             return
-        summary = Message("user", (Text(self._spec.scenario.prompt), Text(CHECKPOINT + answer.reply.text)))
+        summary = Message("user", (Text(agent.prompt), Text(CHECKPOINT + answer.reply.text)))
         shorter = [summary, *tail]
-        after = estimate(as_text(self._conversation(shorter)))
+        after = estimate(as_text(self._conversation(agent, shorter)))
         committed = answer.finish != "length" and bool(answer.reply.text.strip()) and after < before
         if committed:
-            state.messages = shorter
-        self._attempt("committed" if committed else "failed", before, after, answer)
+            agent.messages = shorter
+        self._attempt(agent, "committed" if committed else "failed", before, after, answer)
 
-    def _attempt(self, outcome: Any, before: int, after: int | None, answer: Answer | None) -> None:
+    def _attempt(self, agent: _Agent, outcome: Any, before: int, after: int | None, answer: Answer | None) -> None:
         if outcome != "refused":
-            self._guards.after_compaction(ROOT, "pressure", outcome)
+            self._guards.after_compaction(agent.name, "pressure", outcome)
         tokens = {} if answer is None else {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
         self._tell(
             records.Compaction(
+                agent=agent.name,
                 trigger="pressure",
                 outcome=outcome,
                 plane="native",
@@ -306,8 +378,8 @@ class _Loop:
 
     # -- what it is called ---------------------------------------------------------------------------------------
 
-    def _conversation(self, messages: Sequence[Message] | None = None) -> Conversation:
-        return Conversation(SYSTEM, tuple(messages or self._state.messages), self._tools)
+    def _conversation(self, agent: _Agent, messages: Sequence[Message] | None = None) -> Conversation:
+        return Conversation(SYSTEM, tuple(messages or agent.messages), agent.tools)
 
     def _header(self) -> records.Header:
         return self._spec.header(
