@@ -75,7 +75,9 @@ def _wrong(row: Expected, rows: Mapping[str, Mapping[str, Any]], stderr: Sequenc
     if found["name"] != row.package:
         return f"row {row.row!r} is {found['name']}, not {row.package}: a patch's name matches a row, it replaces none"
     if found.get("disabled"):
-        return f"row {row.row!r} is disabled"
+        # It disables a plugin that is made for other versions of it.
+        why = next((line.strip() for line in stderr if "disabling" in line and f'"{row.row}"' in line), None)
+        return f"row {row.row!r} is disabled" + ("" if why is None else f": {why[:400]}")
     if found["state"] == "active":
         return None
     return f"row {row.row!r} is {found['state']}: {reason(row.row, row.package, stderr) or 'no reason was given'}"

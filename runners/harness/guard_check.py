@@ -23,7 +23,7 @@ from runners.gateway.house import House
 from runners.harness.composition import Addresses, Composition, compose
 from runners.harness.eventlog import Line
 from runners.harness.guard_check_log import Said, broken_compactions, said, shown
-from runners.harness.guard_check_survey import Surveyed, SurveyFailed, ranges, survey
+from runners.harness.guard_check_survey import Surveyed, SurveyFailed, grantable, ranges, survey
 from runners.harness.layout import Scratch
 from runners.harness.plugins import BREAKER, log_name, package_of, plugin_folder
 from runners.run_directory import failure_of
@@ -31,7 +31,7 @@ from runners.spec import EpisodeSpec, Horizon
 from scenarios.base import Needs
 from scenarios.registry import scenario
 
-WALL_SECONDS = 60.0
+WALL_SECONDS = 300.0
 """An episode of a course that lasts longer has hung."""
 
 
@@ -167,8 +167,9 @@ def _unfit(seen: Surveyed) -> str | None:
         return "exports no `apply`: the harness mounts a function, a class or an object with that method"
     if seen.denied is not None:
         return f"the harness refuses its manifest: {_line(seen.denied)}"
-    if seen.unmet and not (seen.version and seen.name == seen.name.lower()):
-        return f"it is made for {ranges(seen.unmet)}, and no exception can be granted to a package without a version"
+    if seen.unmet and not grantable(seen.name, seen.version):
+        made = f"is made for {ranges(seen.unmet)}"
+        return f"{made}, and the harness excepts only packages with a lower-case name and an exact version"
     return None
 
 

@@ -23,9 +23,12 @@ from runners.harness.layout import Layout, Scratch
 from runners.harness.plugins import declared, install, manifest_of, package_of, plugin_folder
 from runners.harness.runtime import MARK, kill_marked, runtime_command
 
-_SECONDS = 60.0
+_SECONDS = 300.0
 _NO_ENGINE = re.compile(r"^- +id: *['\"]?compaction-basic['\"]? *(#.*)?\n +disabled: *true\b", re.MULTILINE)
 """In a plugin's own patch: it takes the place of the harness' engine."""
+
+_EXACT = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
+"""A version, and no range or prefix of one."""
 
 
 class SurveyFailed(Exception):
@@ -104,7 +107,10 @@ def ranges(requires: Mapping[str, Any]) -> str:
 
 
 def outside(folders: Sequence[Path], scratch: Scratch, command: Sequence[str] | None = None) -> list[Outside]:
-    """Those of the plugins that are. No process is run where none of them declares anything. Raises UserError."""
+    """Those of the plugins that are. No process is run where none of them declares anything.
+
+    Raises UserError for what can not be looked at, and where the harness can not judge what is declared.
+    """
     asked = [folder for folder in folders if declared(folder)]
     if not asked:
         return []
@@ -112,11 +118,24 @@ def outside(folders: Sequence[Path], scratch: Scratch, command: Sequence[str] | 
         done = survey(asked, scratch, command)
     except SurveyFailed as error:
         raise UserError(f"{', '.join(map(str, asked))}: can not be looked at in the harness: {error}") from error
+    for folder, each in zip(asked, done.plugins, strict=True):
+        if each.denied is not None:
+            raise UserError(f"{folder}: the harness refuses its manifest: {each.denied}")
+        if each.unmet and not grantable(each.name, each.version):
+            raise UserError(
+                f"{folder}: it is made for {ranges(each.unmet)}, and the harness is {done.harness}; give it a "
+                "lower-case name and an exact version, so that an exception can be made"
+            )
     return [
         Outside(folder, each.name, each.version or "", each.unmet, done.harness)
         for folder, each in zip(asked, done.plugins, strict=True)
         if each.unmet
     ]
+
+
+def grantable(name: str, version: str | None) -> bool:
+    """Whether the harness takes an exception for that package."""
+    return name == name.lower() and version is not None and _EXACT.fullmatch(version) is not None
 
 
 def grant(profile: Path, plugins: Sequence[Outside]) -> None:
@@ -130,12 +149,15 @@ def grant(profile: Path, plugins: Sequence[Outside]) -> None:
 def _lay_out(layout: Layout, folders: Sequence[Path], names: Sequence[str], out: Path) -> None:
     packages = layout.packages(PROFILE)
     packages.mkdir(parents=True)
-    surveyor = plugin_folder("surveyor")
-    install(surveyor, package_of(surveyor), packages)
+    surveyor = package_of(plugin_folder("surveyor"))
+    folder_of = {surveyor: plugin_folder("surveyor")}
     for folder, name in zip(folders, names, strict=True):
+        if (other := folder_of.setdefault(name, folder)) is not folder:
+            raise UserError(f"{folder} and {other} are both the package {name!r}: only one of them could be mounted")
+    for name, folder in folder_of.items():
         install(folder, name, packages)
     config = {"out": str(out), "packages": list(names)}
-    rows = [{"insert": [{"id": "surveyor", "name": package_of(surveyor), "config": config}]}]
+    rows = [{"insert": [{"id": "surveyor", "name": surveyor, "config": config}]}]
     layout.patch.write_text(json.dumps(rows), encoding="utf-8")
 
 

@@ -26,10 +26,13 @@ export function apply(ctx, config = {}) {
     const denial = breaker.beforeCall(state, tool, args)
     if (denial === null) return undefined
     write({ ev: 'deny', agent: agent.id, call, ...denial })
-    if (settings.incidentLog !== '' && !recorded.has(denial.kind)) {
+    if (!recorded.has(denial.kind)) {
       recorded.add(denial.kind)
-      recordIncident(settings.incidentLog, denial, tool, agent)
-      write({ ev: 'incident', agent: agent.id, call, kind: denial.kind })
+      ctx.logger.warn('tripped for agent %s (%s): %s', agent.id, denial.kind, denial.reason)
+      if (settings.incidentLog !== '') {
+        recordIncident(settings.incidentLog, denial, tool, agent)
+        write({ ev: 'incident', agent: agent.id, call, kind: denial.kind })
+      }
     }
     return denial.reason
   }

@@ -17,6 +17,8 @@ export function apply(ctx, config = {}) {
   const chains = new WeakMap()
   /** Calls that were denied here: their results are none to the chain. */
   const denied = new WeakSet()
+  /** Agents whose chain stands at a denial: a trip is said once, until the chain moves. */
+  const tripped = new WeakSet()
   let consulted = false
   let failed = false
 
@@ -32,6 +34,8 @@ export function apply(ctx, config = {}) {
     const denial = guard.beforeCall(chainOf(agent), exec.name, exec.arguments)
     if (denial === null) return undefined
     denied.add(exec)
+    if (!tripped.has(agent)) ctx.logger.warn('tripped for agent %s: %s', agent.id, denial.reason)
+    tripped.add(agent)
     write({ ev: 'deny', agent: agent.id, call, ...denial })
     return denial.reason
   }
@@ -39,6 +43,7 @@ export function apply(ctx, config = {}) {
   const observe = (exec, shown) => {
     const { agent, callId: call } = exec
     if (agent === undefined || denied.has(exec)) return undefined
+    tripped.delete(agent)
     const nudge = guard.afterResult(chainOf(agent), exec.name, exec.arguments, shown)
     if (nudge === null) return undefined
     const { kind, count, limit, text } = nudge
@@ -71,7 +76,9 @@ export function apply(ctx, config = {}) {
 
   ctx.on('agent/pre-step', ({ agent, messages }, next) => {
     guarded(() => {
-      if (messages.some((message) => message.source?.kind === 'user')) guard.userMessage(chainOf(agent))
+      if (!messages.some((message) => message.source?.kind === 'user')) return
+      guard.userMessage(chainOf(agent))
+      tripped.delete(agent)
     })
     return next()
   })

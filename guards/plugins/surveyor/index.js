@@ -28,14 +28,14 @@ export async function apply(_ctx, { out, packages }) {
 
 async function survey(name) {
   const folder = packageFolder(name)
-  const { resolved, failed, exports, error } = await load(name, folder)
+  const { resolved, failed, exports, thrown } = await load(name, folder)
   const imports = [...resolved].map((each) => [each, null]).concat(await resolveAll(folder, failed))
   const plugin = unwrap(exports)
   return {
     ...requirements(folder),
     imports,
     // With a stub in place of what is missing, what loading threw says nothing.
-    error: failed.size > 0 || error === undefined ? null : String(error?.message ?? error),
+    error: failed.size > 0 || thrown === undefined ? null : thrown,
     applies: typeof plugin === 'function' || typeof plugin?.apply === 'function',
     engine: typeof plugin === 'function' && typeof plugin.prototype?.compactIfNeeded === 'function',
   }
@@ -70,7 +70,7 @@ async function load(name, folder) {
   try {
     return { resolved, failed, exports: await import(name) }
   } catch (error) {
-    return { resolved, failed, error }
+    return { resolved, failed, thrown: String(error?.message ?? error) }
   } finally {
     hooks.deregister()
   }
