@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar
 
@@ -53,7 +54,7 @@ class PingPong(Scenario):
     summary = "two tools that each point to the other (A, B, A, B ...)"
     calls = (LedgerLookup, ArchiveLookup, SubmitAnswer)
 
-    @property
+    @cached_property
     def accounts(self) -> tuple[str, ...]:
         """The account that is asked for, then each that took over the one before it."""
         return tuple(map(str, self.draws.some("accounts", range(2001, 9999), self.by_size(2, 2, 5))))

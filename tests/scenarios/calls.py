@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -56,7 +59,51 @@ PATHS = (
     "~/.ssh/id_rsa",
     "file:///etc/passwd",
     "%2e%2e/x",
+    "..\\..\\windows\\win.ini",
+    "/proc/self/environ",
+    "a\x00/../../../etc/passwd",
+    "./" * 500 + "../" * 500 + "etc/passwd",
 )
+
+
+def filled(schema: Mapping[str, Any], **given: Any) -> dict[str, Any]:
+    """Arguments of the right types for a tool's schema, `given` over them."""
+    values = {"string": "x", "integer": 1, "number": 1.5, "boolean": False, "array": [], "object": {}}
+    return {
+        name: each["enum"][0] if "enum" in each else values.get(each.get("type", ""))
+        for name, each in schema["properties"].items()
+    } | given
+
+
+_TOUCHING = ("open", "os.", "shutil.", "tempfile.", "glob.", "subprocess.", "socket.", "urllib.", "ctypes.", "signal.")
+
+
+class _Ear:
+    """Hears of what Python itself reports (sys.audit), while `heard` is a list."""
+
+    heard: list[str] | None = None
+    hung_up = False
+
+    def __call__(self, event: str, _args: tuple[Any, ...]) -> None:
+        if self.heard is not None and event.startswith(_TOUCHING):
+            self.heard.append(event)
+
+
+_EAR = _Ear()
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """Gives the list of what is touched in it: files that are opened, processes that are started, other machines."""
+    if not _EAR.hung_up:
+        # A hook can not be taken down again; outside of this it hears nothing.
+        sys.addaudithook(_EAR)
+        _EAR.hung_up = True
+    _EAR.heard = found = []
+    try:
+        yield found
+    finally:
+        _EAR.heard = None
 
 
 @dataclass(frozen=True)
@@ -69,11 +116,17 @@ class Asked:
     denied: bool
 
 
+@lru_cache(maxsize=8)
+def scripted(task: Scenario) -> tuple[tuple[str, Any], ...]:
+    """The first calls of the task's courses."""
+    courses = [task.honest(), task.looping()]
+    events = [event for course in courses if course is not None for event in play(task, course, horizon=8).events]
+    return tuple((event.tool, event.args) for event in events if isinstance(event, Call))
+
+
 def walk(task: Scenario, random: Random, length: int) -> Iterator[Asked | str]:
     """Calls as a confused group of agents would make them, and names of agents that are compacted."""
-    courses = [task.honest(), task.looping()]
-    scripted = [event for course in courses if course is not None for event in play(task, course, horizon=8).events]
-    good = [(event.tool, event.args) for event in scripted if isinstance(event, Call)]
+    good = scripted(task)
     tools = [*(tool.name for tool in task.native_tools), "no_such_tool"]
     for _ in range(length):
         agent = random.choice(("root", "root", "child"))

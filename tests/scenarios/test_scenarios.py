@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
 from guards.errors import UserError
+from results.episode import Episode
+from results.loops import loops
 from results.trace import Call, End, Label, Result, Trace
-from scenarios.base import CLOSED, Scenario, Size
+from runners.suite_file import load_suite
+from scenarios.base import CLOSED, Outcome, Scenario, Size
 from scenarios.course import Course
 from scenarios.judge import judge
 from scenarios.play import play
 from scenarios.registry import SCENARIOS, names, scenario
-from tests.scenarios.calls import HOSTILE, HOSTILE_VALUES, PATHS, classes, walked
+from tests.scenarios.calls import HOSTILE, HOSTILE_VALUES, PATHS, classes, filled, listening, nested, walked
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1, 7, 1000, 123_456)
 SIZES: tuple[Size, ...] = get_args(Size)
 ALL = pytest.mark.parametrize("kind", SCENARIOS, ids=[each.name for each in SCENARIOS])
 TASKS = [each(seed, size) for each in SCENARIOS for size in SIZES for seed in SEEDS]
+ONSETS: Mapping[str, int | Mapping[Size, int]] = {
+    "ping-pong": 3,
+    "cycle-of-three": 4,
+    "refill-chatty": {"small": 5, "default": 6, "large": 7},
+}
+"""The call with which each looping course's loop begins, where it is not the second."""
+DELEGATED = {"delegated-loop"}
+"""Scenarios whose loop is in the first subagent."""
 EVERY = pytest.mark.parametrize("task", TASKS, ids=[f"{task.name}-{task.size}-{task.seed}" for task in TASKS])
 
 
 def end(trace: Trace) -> End:
-    (found,) = (event for event in trace.events if isinstance(event, End))
+    (found,) = (event for event in trace.events if isinstance(event, End) and event.agent == "root")
     return found
 
 
@@ -58,15 +67,22 @@ def test_a_turn_depends_on_nothing_but_its_arguments(task: Scenario):
 
 
 @EVERY
-def test_a_trip_scenario_has_a_loop_that_begins_with_its_second_turn_and_never_ends(task: Scenario):
+def test_a_looping_course_loops_from_where_its_script_puts_it_to_the_horizon(task: Scenario):
     looping = task.looping()
     assert (looping is not None) == (task.expect == "trip")
-    if looping is not None:
-        trace = play(task, looping)
-        assert end(trace) == End(reason="horizon", success=False)
-        found, fresh = classes(trace), len(looping.turn(0, ()).calls)
-        assert (set(found[:fresh]), set(found[fresh:])) == ({"novel"}, {"sterile"})
-        assert len(found) - fresh >= task.needs.horizon - 1
+    if looping is None:
+        return
+    episode = Episode(play(task, looping))
+    assert (episode.end, episode.success) == ("horizon", False)
+    (loop,) = loops(episode)
+    at = ONSETS.get(task.name, 2)
+    agent = "agent-1" if task.name in DELEGATED else "root"
+    assert (loop.kind, loop.agent, loop.ended) == ("calls", agent, "horizon")
+    assert loop.onset == (at if isinstance(at, int) else at[task.size])
+    # Nothing is sterile before it, and everything after.
+    assert {call.judged for call in episode.calls if call.position < loop.position} == {"novel"}
+    assert {call.judged for call in episode.calls if call.position >= loop.position} == {"sterile"}
+    assert loop.length == len(episode.calls_of(agent)) - loop.onset + 1
 
 
 @EVERY
@@ -143,16 +159,33 @@ def test_a_hostile_value_in_any_argument_is_answered(kind: type[Scenario], value
     task = kind()
     refused = 0
     for tool in task.native_tools:
-        good: dict[str, Any] = {"string": "x", "integer": 1, "boolean": False}
-        properties = tool.parameters["properties"]
-        for name in properties:
-            args = {each: good[schema["type"]] for each, schema in properties.items()} | {name: HOSTILE_VALUES[value]}
+        for name in tool.parameters["properties"]:
+            args = filled(tool.parameters, **{name: HOSTILE_VALUES[value]})
             world = task.world()
             world.judge("root", tool.name, args)
             outcome = world.call(tool.name, args)
             assert 0 < len(outcome.text) < 8000
+            outcome.text.encode()
             refused += outcome.error
     assert refused > 0
+
+
+@ALL
+def test_a_missing_argument_is_named_and_one_too_many_is_an_error(kind: type[Scenario]):
+    task = kind()
+    world = task.world()
+    for tool in task.native_tools:
+        for name in tool.parameters["required"]:
+            args = filled(tool.parameters)
+            del args[name]
+            assert world.call(tool.name, args) == Outcome(
+                f"Invalid arguments for {tool.name}: {name}: Field required", error=True
+            )
+    for tool in task.tools:
+        outcome = world.call(tool.name, filled(tool.parameters, surprise=1))
+        assert outcome.error
+        assert "surprise: " in outcome.text
+    assert world.ticks == 0
 
 
 @ALL
@@ -161,23 +194,34 @@ def test_paths_lead_nowhere(kind: type[Scenario]):
     for tool in task.native_tools:
         for name in {"path", "file_path"} & set(tool.parameters["properties"]):
             for path in PATHS:
-                args = {name: path} | dict.fromkeys(set(tool.parameters["required"]) - {name}, "x")
-                assert task.world().call(tool.name, args).error
+                assert task.world().call(tool.name, filled(tool.parameters, **{name: path})).error
 
 
-def test_worlds_are_equal_in_other_processes():
-    """200 random walks a scenario: results and labels, with other hash seeds, time zones and locales."""
+@ALL
+def test_hostile_calls_touch_nothing(kind: type[Scenario]):
+    """Files, processes, other machines: a world has nothing to do with them, whatever it is asked."""
+    task = kind()
+    calls = [
+        (tool.name, filled(tool.parameters, **{name: value}))
+        for tool in task.native_tools
+        for name in tool.parameters["properties"]
+        for value in (*PATHS, "$(id)", "; rm -rf /", "x\x00y", 10**300, nested(5000))
+    ]
+    # What is loaded when it is first needed is loaded now.
+    task.world().call(*calls[0])
+    world = task.world()
+    with listening() as touched:
+        for tool, args in calls:
+            world.judge("root", tool, args)
+            world.call(tool, args)
+    assert touched == []
 
-    def started(hash_seed: str, zone: str, locale: str) -> subprocess.Popen[str]:
-        env = os.environ | {"PYTHONHASHSEED": hash_seed, "TZ": zone, "LC_ALL": locale, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "tests.scenarios.walks"]
-        return subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True)
 
-    with started("0", "UTC", "C") as first, started("4711", "Pacific/Kiritimati", "tr_TR.UTF-8") as second:
-        digests, others = first.communicate(timeout=120)[0], second.communicate(timeout=120)[0]
-    assert (first.returncode, second.returncode) == (0, 0)
-    assert len(digests.splitlines()) == 200 * len(SCENARIOS)
-    assert digests == others
+def test_what_is_touched_is_heard(tmp_path: Path):
+    with listening() as touched:
+        (tmp_path / "a").write_text("a")
+        (tmp_path / "a").rename(tmp_path / "b")
+    assert touched == ["open", "os.rename"]
 
 
 def test_the_registry_names_what_there_is():
@@ -198,3 +242,16 @@ def test_each_scenario_is_one_module_of_less_than_120_lines():
         module = ROOT / "scenarios" / f"{each.name.replace('-', '_')}.py"
         assert each.__module__ == f"scenarios.{module.stem}"
         assert len(module.read_text().splitlines()) < 120
+
+
+def test_suites_leave_nothing_out():
+    def of(suite: str) -> set[str]:
+        return {name for name, _ in load_suite(suite)[1].scenarios}
+
+    quiet = {name for name in names() if scenario(name).expect == "quiet"}
+    refills = {name for name in names() if scenario(name).needs.engine is not None}
+    # Both ways, so that a failure names what is missing.
+    assert (set(names()) - of("full"), of("full") - set(names())) == (set(), set())
+    assert (quiet - of("quiet-only"), of("quiet-only") - quiet) == (set(), set())
+    assert (refills - of("refill"), of("refill") - refills) == (set(), set())
+    assert load_suite("full")[1].arms == load_suite("quick")[1].arms
