@@ -12,7 +12,7 @@ RUN ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup eval smoke report test lint bench bench-equality lock clean python-check
+.PHONY: help setup eval smoke report test lint bench bench-equality mutation lock clean python-check
 # Each target is one command after another, whatever -j says.
 .NOTPARALLEL:
 
@@ -47,6 +47,9 @@ bench: setup ## Measure decode throughput beside llama.cpp's own server
 
 bench-equality: setup ## Compare the Python guards with the plugins' on 100,000 generated traces (EXAMPLES=, SEED=)
 	@$(BIN)/python -m tests.guards.plugins.equality $(if $(EXAMPLES),--examples $(EXAMPLES)) $(if $(SEED),--seed $(SEED))
+
+mutation: setup ## Change each place of the guards' decision cores in turn: whether a test would notice
+	@$(BIN)/python -m tests.guards.mutation
 
 lock: python-check ## Write constraints.txt anew from pyproject.toml (UPGRADE=1 takes newer versions)
 	@$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)

@@ -86,20 +86,16 @@ def result_key(result: ToolOutcome, characters: int) -> bytes | None:
 
     For an error that of `["error", message, blocks]`. None where a block holds what is no JSON value.
     """
-    # A character is one code unit at least, so that what stands behind so many of a text is cut off in any case. One
-    # more is kept: it may be the second half of a pair.
-    most = characters + 1
-    shown: list[Any] = [_shortened(block, most) for block in result.content]
+    # A character is one code unit at least, so that what stands behind so many of a text is cut off in any case.
+    shown: list[Any] = [_shortened(block, characters) for block in result.content]
     try:
-        text = stringify(["error", result.error_message[:most], shown] if result.error else shown)
+        text = stringify(["error", result.error_message[:characters], shown] if result.error else shown)
     except (TypeError, ValueError):
         return None
     return text[:characters].encode("utf-16-le")[: 2 * characters]
 
 
 def _shortened(block: dict[str, Any], most: int) -> dict[str, Any]:
-    """A text block with so many characters of its text at most; any other block as it is."""
+    """A block with so many characters of its text at most."""
     text = block.get("text")
-    if isinstance(text, str) and len(text) > most and list(block) == ["type", "text"]:
-        return {**block, "text": text[:most]}
-    return block
+    return {**block, "text": text[:most]} if isinstance(text, str) else block

@@ -90,8 +90,8 @@ export class CircuitBreaker {
 
   remember(state, key) {
     const { ring, counts } = state
-    const evicted = ring.length === this.settings.window ? ring[state.next] : null
-    if (evicted !== null) {
+    if (ring.length === this.settings.window) {
+      const evicted = ring[state.next]
       const left = counts.get(evicted) - 1
       if (left > 0) counts.set(evicted, left)
       else counts.delete(evicted)

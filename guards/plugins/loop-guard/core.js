@@ -20,7 +20,7 @@ const RULES = {
 export function configure(given) {
   const settings = settle(GUARD, given, RULES)
   const { softThreshold: soft, hardThreshold: hard } = settings
-  if (soft > 0 && hard > 0 && hard <= soft) {
+  if (hard > 0 && hard <= soft) {
     refuse(GUARD, 'hardThreshold', hard, `${RULES.hardThreshold.allowed} (softThreshold is ${soft})`)
   }
   return settings
