@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -15,8 +16,8 @@ class _Agent:
 class Order:
     """The root agent and its subagents; where no subagent is ever started, the root always goes next.
 
-    An agent with subagents that are not done waits for them. Of the others the one with the fewest steps goes next, and
-    of these the one that was started first. The recorder in the harness (turns.js) has the same rule.
+    An agent with subagents below it that are not done waits for them. Of the others the one with the fewest steps goes
+    next, and of these the one that was started first. The recorder in the harness (turns.js) has the same rule.
     """
 
     def __init__(self, root: str = "root") -> None:
@@ -40,10 +41,18 @@ class Order:
 
     def next(self) -> str | None:
         """The agent whose step is next, which counts as taken; None where all are done."""
-        busy = {self._agents[name].parent for name in self.waiting()}
-        free = [name for name in self.waiting() if name not in busy]
+        waiting = self.waiting()
+        busy = {above for name in waiting for above in self._above(name)}
+        free = [name for name in waiting if name not in busy]
         if not free:
             return None
         chosen = min(free, key=lambda name: self._agents[name].steps)
         self._agents[chosen].steps += 1
         return chosen
+
+    def _above(self, name: str) -> Iterator[str]:
+        """Who started the agent, who started that one, and so on."""
+        parent = self._agents[name].parent
+        while parent is not None:
+            yield parent
+            parent = self._agents[parent].parent

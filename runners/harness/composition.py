@@ -168,10 +168,11 @@ class _Composing:
 
     def _subagents(self) -> list[Row]:
         """The harness' own rows for subagents, as its larger profiles have them: who starts one may write to it, and
-        it to him. Without forks, workflows and lists of agents."""
+        it to him; for a message to one that is done its session is looked up. Without forks, workflows and lists."""
         if not self._needs.subagents:
             return []
         rows: dict[str, tuple[str, Row]] = {
+            "session-query-sqlite": ("dsh-session-query-sqlite", {"path": ":memory:", "openAt": "never"}),
             "subagent": ("dsh-subagent", {}),
             "subagent-spawn-in-process": ("dsh-subagent-spawn-in-process", {"providerName": "spawn"}),
             "tool-subagent-control": ("dsh-tool-subagent-control", {}),

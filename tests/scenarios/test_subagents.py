@@ -54,9 +54,15 @@ def test_a_parent_waits_for_its_children_which_take_turns():
     assert order.next() == "root"
 
 
+def ancestors(parents: dict[str, str | None], name: str) -> list[str]:
+    parent = parents[name]
+    return [] if parent is None else [parent, *ancestors(parents, parent)]
+
+
 @given(st.lists(st.sampled_from(["next", "start", "done"]), max_size=40))
 def test_whoever_goes_next_waits_for_nobody_and_has_taken_no_more_steps_than_any_other(moves: list[str]):
-    order, parents, steps, at = Order(), {"root": None}, {"root": 0}, "root"
+    order, steps, at = Order(), {"root": 0}, "root"
+    parents: dict[str, str | None] = {"root": None}
     for number, move in enumerate(moves):
         if move == "start":
             parents[f"a{number}"], steps[f"a{number}"] = at, 0
@@ -65,7 +71,8 @@ def test_whoever_goes_next_waits_for_nobody_and_has_taken_no_more_steps_than_any
             order.done(at)
         else:
             waiting = order.waiting()
-            free = [name for name in waiting if name not in {parents[each] for each in waiting}]
+            above = {name for each in waiting for name in ancestors(parents, each)}
+            free = [name for name in waiting if name not in above]
             chosen = order.next()
             assert (chosen is None) == (not waiting)
             if chosen is not None:

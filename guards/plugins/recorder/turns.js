@@ -4,7 +4,7 @@
  * The harness runs subagents side by side, and who comes first is chance. Nothing of that chance may reach a prompt or a
  * trace, so every agent waits before each step (`park`) until no other moves, and then the first by this rule goes on:
  *
- * - an agent with a subagent that is not settled waits for it: the harness calls every subagent a background one, and a
+ * - an agent with a subagent below it that is not settled waits for it: the harness calls every subagent a background one, and a
  *   parent's step that waited before its subagents' first sees their reports in the step after it;
  * - of the others the one with the fewest steps, and of these the one that was started first, by the order of the calls
  *   that started them: subagents of one step take turns.
@@ -70,7 +70,11 @@ export class Turns {
   #next() {
     const agents = [...this.#agents.entries()]
     if (agents.some(([, agent]) => agent.state === 'moves')) return
-    const busy = new Set(agents.filter(([, agent]) => agent.state === 'waits').map(([, agent]) => agent.parent))
+    const busy = new Set()
+    for (const [, agent] of agents) {
+      if (agent.state !== 'waits') continue
+      for (let above = agent.parent; above != null; above = this.#agents.get(above)?.parent) busy.add(above)
+    }
     const free = agents.filter(([id, agent]) => agent.state === 'waits' && !busy.has(id)).map(([, agent]) => agent)
     free.sort((one, other) => one.steps - other.steps || one.place - other.place)
     if (free.length === 0) return
