@@ -162,7 +162,7 @@ class Screen:
         limit: int | None,
     ) -> None:
         named = f"{guard}@{plane}" if plane and plane != "native" else guard
-        where = "" if count is None else f" ({kind + ', ' if kind else ''}{count} of {limit})"
+        where = "" if count is None else f" ({kind + ', ' if kind else ''}count {count}, limit {limit})"
         who = "" if agent == "root" else f" {agent}"
         said = f"{named} {did}{who}" if did in WOULD.values() else f"{did}{who} by {named}"
         self._print(f"     {said}{where}", "dim red" if did in WOULD.values() else "bold red")

@@ -85,8 +85,8 @@ def attempt(trial: Trial, console: Console) -> Trace:
 def _spec(trial: Trial, stack: Stack, player: Player) -> EpisodeSpec:
     from runners.gateway.sampler import Sampler
 
-    for option, value, least in (("--priming", trial.priming, 0), ("--horizon", trial.horizon or 1, 1)):
-        if value < least:
+    for option, value, least in (("--priming", trial.priming, 0), ("--horizon", trial.horizon, 1)):
+        if value is not None and value < least:
             raise UserError(f"{option} {value}: give {least} or more")
     given = parse_sampler(list(trial.sampler), Sampler())
     names = [text.partition("=")[0] for text in trial.sampler]
