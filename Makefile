@@ -42,7 +42,8 @@ lint: setup ## Check style and types
 	@$(BIN)/mypy
 	@$(BIN)/mypy tools/setup_env.py tools/lock.py
 
-bench: setup ## Measure decode throughput beside llama.cpp's own server
+bench: setup ## Measure the guards' decisions, and decode throughput beside llama.cpp's own server
+	@$(BIN)/python bench/decisions.py
 	@$(BIN)/python bench/run.py
 
 bench-equality: setup ## Compare the Python guards with the plugins' on 100,000 generated traces (EXAMPLES=, SEED=)

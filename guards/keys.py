@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from pydantic_core import to_json
@@ -16,13 +17,13 @@ _TEXT: Final = frozenset({str})
 _PLAIN: Final = frozenset({str, bool, type(None)})
 
 
-def call_key(tool: str, args: Any, *, ignored: Collection[str] = ()) -> bytes | None:
+def call_key(tool: str, args: Any, *, ignored: AbstractSet[str] = frozenset()) -> bytes | None:
     """A digest of `[tool, canonical(args)]`, or None where the arguments are no JSON value.
 
     `ignored` names are left out at the top level, where the arguments are an object. A string stays a string and is
     never parsed.
     """
-    if ignored and isinstance(args, dict):
+    if isinstance(args, dict) and not ignored.isdisjoint(args):
         args = {name: value for name, value in args.items() if name not in ignored}
     try:
         text = to_json([tool, _ordered(args, _QUICK_DEPTH)])

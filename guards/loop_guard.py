@@ -6,12 +6,12 @@ The rules are those of the guard stack's specification, section 2; after dsh-loo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
 from guards.config import GuardConfig, Integer
-from guards.json_text import stringify
+from guards.json_text import string_text, stringify
 from guards.keys import call_key
 from guards.policy import Denial, Nudge, Policy, ToolOutcome
 
@@ -32,13 +32,19 @@ class LoopGuardConfig(GuardConfig):
             self.refuse("hardThreshold", self.hard_threshold, f" (softThreshold is {self.soft_threshold})")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Chain:
-    """The last settled call, its result, and how many in a row were equal to both. None is equal to nothing."""
+    """The last settled call, its result, and how many in a row were equal to both. None is equal to nothing.
+
+    A chain is never changed, but followed by another.
+    """
 
     key: bytes | None = None
     result: bytes | None = None
     count: int = 0
+
+
+_NONE: Final = _Chain()
 
 
 class LoopGuard(Policy):
@@ -51,7 +57,7 @@ class LoopGuard(Policy):
 
     def before_call(self, agent: str, tool: str, args: Any, *, counted: bool = True) -> Denial | None:
         limit = self.config.hard_threshold
-        chain = self._chains.get(agent, _Chain())
+        chain = self._chains.get(agent, _NONE)
         if not 0 < limit <= chain.count or chain.key is None or call_key(tool, args) != chain.key:
             return None
         reason = (
@@ -63,7 +69,7 @@ class LoopGuard(Policy):
 
     def after_call(self, agent: str, tool: str, args: Any, result: ToolOutcome, *, executed: bool) -> Nudge | None:
         soft, hard = self.config.soft_threshold, self.config.hard_threshold
-        chain = self._chains.get(agent, _Chain())
+        chain = self._chains.get(agent, _NONE)
         key, shown = call_key(tool, args), result_key(result, self.config.result_hash_chars)
         same = key is not None and shown is not None and (key, shown) == (chain.key, chain.result)
         count = chain.count + 1 if same else 1
@@ -86,16 +92,21 @@ def result_key(result: ToolOutcome, characters: int) -> bytes | None:
 
     For an error that of `["error", message, blocks]`. None where a block holds what is no JSON value.
     """
-    # A character is one code unit at least, so that what stands behind so many of a text is cut off in any case.
-    shown: list[Any] = [_shortened(block, characters) for block in result.content]
     try:
-        text = stringify(["error", result.error_message[:characters], shown] if result.error else shown)
+        text = f"[{','.join(_block_text(block, characters) for block in result.content)}]"
     except (TypeError, ValueError):
         return None
+    if result.error:
+        text = f'["error",{string_text(result.error_message[:characters])},{text}]'
     return text[:characters].encode("utf-16-le")[: 2 * characters]
 
 
-def _shortened(block: dict[str, Any], most: int) -> dict[str, Any]:
-    """A block with so many characters of its text at most."""
+def _block_text(block: dict[str, Any], most: int) -> str:
+    """What `JSON.stringify` writes for a block; of a text block its first `most` code units at least.
+
+    A character is one code unit or more, so that what stands behind so many of them may be left out.
+    """
     text = block.get("text")
-    return {**block, "text": text[:most]} if isinstance(text, str) else block
+    if isinstance(text, str) and list(block) == ["type", "text"] and block["type"] == "text":
+        return f'{{"type":"text","text":{string_text(text[:most])}}}'
+    return stringify(block)
