@@ -51,7 +51,7 @@ class Needs:
     horizon: int = 24
     horizon_unit: HorizonUnit = "tool turns"
     window: int | None = None
-    reply_tokens: int = 256
+    reply_tokens: int = 128
     harness_tools: tuple[str, ...] = ()
     engine: Mapping[str, Any] | None = None
     subagents: bool = False

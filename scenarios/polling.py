@@ -102,9 +102,13 @@ class _World(World):
     def _completed(self) -> bool:
         return self.ticks >= self._task.done
 
+    def _names(self, job_id: str) -> bool:
+        """Whether that is the job, with or without what stands before its number."""
+        return job_id.strip().removeprefix("job-") == self._task.job.removeprefix("job-")
+
     def run(self, args: Args, agent: str) -> Outcome:
         assert isinstance(args, JobStatus | SubmitReceipt)
-        if args.job_id != self._task.job:
+        if not self._names(args.job_id):
             self.learn(agent, "no such job")
             return Outcome("No job with this id.", error=True)
         if isinstance(args, JobStatus):
@@ -118,7 +122,7 @@ class _World(World):
 
     def worth(self, args: Args, agent: str) -> Verdict:
         assert isinstance(args, JobStatus | SubmitReceipt)
-        if args.job_id != self._task.job:
+        if not self._names(args.job_id):
             return self.first(agent, "no such job", "that only the given job exists")
         if isinstance(args, JobStatus):
             stand = self._task.stand(self.ticks)

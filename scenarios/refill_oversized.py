@@ -40,6 +40,8 @@ class RefillOversized(Scenario):
     expect = "trip"
     summary = "one oversized read refills the context right after each compaction"
     calls = (ReadLog, RaiseAlarm)
+    died = 20
+    """The line that tells which worker died."""
 
     @property
     def log(self) -> str:
@@ -48,10 +50,6 @@ class RefillOversized(Scenario):
     @property
     def failed(self) -> int:
         return self.draws.number("failed", 2, 8)
-
-    @property
-    def died(self) -> int:
-        return 20
 
     def lines(self) -> tuple[str, ...]:
         table = self.draws.pick("table", TABLES)
@@ -70,8 +68,8 @@ class RefillOversized(Scenario):
 
     @property
     def needs(self) -> Needs:
-        engine = {"thresholdRatio": 0.55, "retainRatio": 0.02, "headroomTokens": 128, "maxTokens": 450}
-        return Needs(horizon=10, horizon_unit="compaction attempts", window=3072, reply_tokens=200, engine=engine)
+        engine = {"thresholdRatio": 0.49, "retainRatio": 0.02, "headroomTokens": 128, "maxTokens": 600}
+        return Needs(horizon=10, horizon_unit="compaction attempts", window=3584, reply_tokens=64, engine=engine)
 
     @property
     def prompt(self) -> str:
@@ -89,7 +87,9 @@ class RefillOversized(Scenario):
 
     def looping(self) -> Course:
         again = Turn("The line is not there yet.", (("read_log", {"log": self.log}),))
-        return Script((), after=again, summary="- the last line was not there yet; read the log again")
+        # As long as a small model's: the next reading must go over the threshold.
+        noted = "\n- ".join((*self.lines()[:18], "the last line was not there yet; read the log again"))
+        return Script((), after=again, summary=f"- {noted}")
 
 
 class _World(World):
@@ -98,11 +98,10 @@ class _World(World):
         self._lines, self._log, self._truth = task.lines(), task.log, (task.failed, task.died)
 
     def run(self, args: Args, agent: str) -> Outcome:
-        self.learn(agent, self._fact(args))
+        self.learn(agent, fact := self._fact(args))
         if isinstance(args, ReadLog):
-            there = args.log.strip() == self._log
-            return Outcome("\n".join(self._lines)) if there else Outcome("No such log.", error=True)
-        if self._fact(args) == self._truth:
+            return Outcome("\n".join(self._lines)) if fact else Outcome("No such log.", error=True)
+        if fact == self._truth:
             return self.accept("Accepted: the import is started anew.")
         return Outcome("Rejected: the log does not say so.")
 
@@ -115,4 +114,6 @@ class _World(World):
     def _fact(self, args: Args) -> Hashable:
         """What the call tells: whether there is such a log and all of it, or whether this is what failed."""
         assert isinstance(args, ReadLog | RaiseAlarm)
-        return args.log.strip() == self._log if isinstance(args, ReadLog) else (args.worker, args.block)
+        if isinstance(args, ReadLog):
+            return args.log.strip().rpartition("/")[2].removesuffix(".log") == self._log
+        return (args.worker, args.block)
