@@ -30,6 +30,8 @@ _NO_ENGINE = re.compile(r"^- +id: *['\"]?compaction-basic['\"]? *(#.*)?\n +disab
 _EXACT = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
 """A version, and no range or prefix of one."""
 
+_BY_US = re.compile(r" imported from \S+/dsh-surveyor-tripbench/index\.js$")
+
 
 class SurveyFailed(Exception):
     """The harness' process ended, or did not end, before it had looked at all of them."""
@@ -77,7 +79,8 @@ def survey(folders: Sequence[Path], scratch: Scratch, command: Sequence[str] | N
         if not out.exists():
             raise SurveyFailed(said)
         found = json.loads(out.read_bytes())
-        return Survey(found["harness"], tuple(map(_surveyed, folders, names, found["plugins"])))
+        places = [layout.packages(PROFILE) / name for name in names]
+        return Survey(found["harness"], tuple(map(_surveyed, folders, places, names, found["plugins"])))
     finally:
         layout.remove()
 
@@ -191,7 +194,11 @@ def _run(layout: Layout, command: Sequence[str]) -> str:
     return f"the harness ended with {process.returncode} while loading it: {lines[-1][:300] if lines else 'no message'}"
 
 
-def _surveyed(folder: Path, name: str, found: Mapping[str, Any]) -> Surveyed:
+def _surveyed(folder: Path, place: Path, name: str, found: Mapping[str, Any]) -> Surveyed:
+    """`place` is where the folder was copied to: what is said of that is meant of the folder."""
+    error = found["error"]
+    if error is not None:
+        error = _BY_US.sub("", error.replace(str(place), str(folder)))
     version = manifest_of(folder).get("version")
     patch = folder / "cordis.patch.yml"
     text = patch.read_text(encoding="utf-8", errors="replace") if patch.is_file() else ""
@@ -202,7 +209,7 @@ def _surveyed(folder: Path, name: str, found: Mapping[str, Any]) -> Surveyed:
         unmet=found["unmet"],
         denied=found["denied"],
         imports=tuple((specifier, why) for specifier, why in found["imports"]),
-        error=found["error"],
+        error=error,
         applies=found["applies"],
         engine=found["engine"] or _NO_ENGINE.search(text) is not None,
     )

@@ -270,6 +270,16 @@ def test_what_is_exported(tmp_path: Path, scratch: Scratch) -> None:
         assert error is None or error in str(seen.error)
 
 
+def test_files_that_are_not_there_are_named_where_the_user_has_them(tmp_path: Path, scratch: Scratch) -> None:
+    gone = plugin(tmp_path / "gone", "", exports="./main.js")
+    inner = plugin(tmp_path / "inner", "import './more.js'\nexport function apply() {}")
+    errors = [seen.error for seen in survey([gone, inner], scratch).plugins]
+    assert errors == [
+        f"Cannot find module '{gone}/main.js'",
+        f"Cannot find module '{inner}/more.js' imported from {inner}/index.js",
+    ]
+
+
 def test_what_breaks_when_it_is_mounted(tmp_path: Path, scratch: Scratch) -> None:
     said = problem(scratch, plugin(tmp_path / "broken", "export function apply() { throw new Error('not today') }"))
     assert said == f"{tmp_path / 'broken'}: armed in no plane: throws when it is mounted: Error: not today"
