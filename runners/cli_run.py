@@ -67,7 +67,8 @@ def run(
     Exit status: 0 done; 1 some episodes ended in an infrastructure error, or a check failed; 2 bad usage; 130
     interrupted, with what was finished kept.
     """
-    from runners.execution import Request, execute
+    from runners.asked import Request
+    from runners.execution import execute
 
     return execute(
         Request(

@@ -9,164 +9,52 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from guards.errors import UserError
-from guards.stack import Stack, default_stack, load_stack
 from results.run import console_table, load_run, write_report, write_tables
+from runners.asked import Asked, Request
 from runners.dsh import DshRunner
-from runners.gateway.asking import DecodeMode
 from runners.gateway.cast import Cast
 from runners.gateway.engine_options import EngineOptions
 from runners.gateway.house import House
-from runners.gateway.opening import calm_threads, open_backend, parse_sampler
-from runners.harness.composition import Addresses, compose
+from runners.gateway.opening import calm_threads, open_backend
 from runners.harness.layout import Scratch
 from runners.harness.proof import NotProven, Prover
 from runners.native import NativeRunner
-from runners.plan import Matrix, Mode, Player, parse_actor, parse_scenarios, plan
+from runners.plan import Player, parse_actor
 from runners.progress import Progress, estimate
 from runners.run_directory import RunDirectory, new_path, surroundings
 from runners.spec import EpisodeSpec, Interrupted, Runner
 from runners.spent import tokens
 from runners.suite import Finished, PromptsDiffer, Suite
-from runners.suite_file import load_suite, parse_seeds
 from runners.summary import outcome
-from scenarios.base import Size
 
 if TYPE_CHECKING:
     from runners.gateway.asking import Backend
     from runners.gateway.card import ModelCard
-    from runners.gateway.sampler import Sampler
 
-DEFAULT_ARMS = {"dsh": ("off", "host", "agent", "both"), "native": ("off", "stack")}
-ORACLE = 1
-"""Version of the judge: it goes up with every change of a verdict."""
 INTERRUPTED = 130
 WIDTH = 150
-
-
-@dataclass(frozen=True)
-class Request:
-    """The options of `tripbench run`; None is what was not given."""
-
-    runner: Literal["dsh", "native"]
-    scenarios: str | None
-    suite: str | None
-    models: tuple[str, ...]
-    arms: str | None
-    seeds: str | None
-    size: Size
-    horizon: int | None
-    priming: int | None
-    stack: Path | None
-    decode_mode: DecodeMode | None
-    sampler: tuple[str, ...]
-    out: Path | None
-    resume: bool
-    tape_only: bool
-    dry_run: bool
-    jobs: int | None
-    gpu_layers: int | None
-    wall_limit: float
-    cache: Path | None
-    as_json: bool
 
 
 def execute(request: Request) -> int:
     """Gives the exit status. Raises UserError for what the user can mend, before anything is written where it can."""
     calm_threads()
     with _interruptible():
-        return _Execution(request).run()
+        return _Execution(Asked(request)).run()
 
 
 class _Execution:
-    def __init__(self, request: Request) -> None:
-        self._request = request
-        self._stack: Stack = load_stack(request.stack) if request.stack is not None else default_stack()
-        self._name, self._matrix = self._asked()
-        self._models = request.models or (_default_model(),)
-        self._check()
-        # Every name is checked before a model is loaded or a folder made.
-        self._plans = {model: self._plan(self._player(model, None)) for model in self._models}
-        if not any(self._plans.values()):
-            raise UserError("nothing to run: none of the scenarios has a looping course")
-        self._check_plans()
-
-    def _asked(self) -> tuple[str, Matrix]:
-        request = self._request
-        if (request.suite is None) == (request.scenarios is None):
-            raise UserError("say what to run: --suite NAME or --scenario NAME,... (one of the two)")
-        if request.suite is not None:
-            name, matrix = load_suite(request.suite)
-        else:
-            assert request.scenarios is not None
-            name = "run"
-            matrix = Matrix(
-                parse_scenarios(request.scenarios, request.size), DEFAULT_ARMS[request.runner], (0,), (Mode(),)
-            )
-        changes: dict[str, Any] = {}
-        if request.arms is not None:
-            changes["arms"] = tuple(arm.strip() for arm in request.arms.split(",") if arm.strip())
-        if request.seeds is not None:
-            changes["seeds"] = parse_seeds(request.seeds)
-        if request.horizon is not None:
-            changes["horizon"] = _at_least("--horizon", request.horizon, 1)
-        if request.priming is not None:
-            changes["priming"] = _at_least("--priming", request.priming, 0)
-        if request.sampler or request.decode_mode is not None:
-            changes["modes"] = (self._mode(matrix),)
-        return name, Matrix(**{**vars(matrix), **changes})
-
-    def _plan(self, player: Player) -> tuple[EpisodeSpec, ...]:
-        return plan(self._matrix, self._stack, player, native=self._request.runner == "native")
-
-    def _mode(self, matrix: Matrix) -> Mode:
-        from runners.gateway.sampler import Sampler
-
-        first = matrix.modes[0]
-        settings = first.settings
-        if self._request.sampler:
-            given = parse_sampler(list(self._request.sampler), Sampler())
-            settings = {
-                text.partition("=")[0]: getattr(given, text.partition("=")[0]) for text in self._request.sampler
-            }
-        return Mode(self._request.decode_mode or first.decode_mode, settings)
-
-    def _check(self) -> None:
-        request = self._request
-        if request.jobs is not None:
-            _at_least("--jobs", request.jobs, 1)
-        if not 0 < request.wall_limit < float("inf"):
-            raise UserError(f"--wall-limit {request.wall_limit:g}: give seconds above 0")
-        if (request.resume or request.tape_only) and request.out is None:
-            raise UserError("--resume and --tape-only go on with a run: name its folder with --out")
-        if request.tape_only and request.resume:
-            raise UserError("--tape-only plays all of a run again, and --resume what is left of it: give one of them")
-        for model in self._models:
-            if self._models.count(model) > 1:
-                raise UserError(f"--model {model} stands there twice")
-
-    def _check_plans(self) -> None:
-        owners: dict[str, str] = {}
-        kinds: set[tuple[str, str]] = set()
-        for model, specs in self._plans.items():
-            for spec in specs:
-                if (owner := owners.setdefault(spec.name, model)) != model:
-                    raise UserError(f"--model {owner} and --model {model} have one name, {spec.model}: rename a file")
-                kind = (spec.arm.name, str(spec.scenario.needs))
-                if kind not in kinds:
-                    kinds.add(kind)
-                    # For what is wrong with the folders of plugins.
-                    compose(spec.arm, self._stack, spec.scenario.needs, 1, Addresses("", "", ""))
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._request = asked.request
 
     # -- the run -------------------------------------------------------------------------------------------------
 
     def run(self) -> int:
         request = self._request
-        specs = [spec for model in self._models for spec in self._plans[model]]
+        specs = self._asked.specs
         if request.dry_run:
             return self._print_plan(specs)
         finished: list[Finished] = []
@@ -177,7 +65,7 @@ class _Execution:
                 self._prove(directory, scratch, specs, say)
                 tty = sys.stderr.isatty() and not request.as_json
                 with Progress(specs, tty=tty, jobs=lambda spec: self._jobs(spec.actor)) as progress:
-                    for model in self._models:
+                    for model in self._asked.models:
                         finished += self._play(model, directory, scratch, progress)
             except (PromptsDiffer, NotProven) as failed:
                 say(f"tripbench: error: {failed}", error=True)
@@ -196,10 +84,11 @@ class _Execution:
         request = self._request
         actor = parse_actor(model)
         backend = None if actor is not None else self._backend(model, directory)
-        player = self._player(model, backend)
-        specs = self._plan(player)
+        player = self._asked.player(model)
         if backend is not None:
             self._book(directory, model, backend)
+            player = Player(backend.name, _card(backend).sha256, None, backend.sampler)
+        specs = self._asked.plan(player)
         with self._runner(backend, directory, scratch) as runner:
             suite = Suite(runner, directory, jobs=self._jobs(actor), fresh=request.tape_only)
             return suite.play(specs, progress.finished)
@@ -209,14 +98,14 @@ class _Execution:
         """The runner for a backend (None: actors alone), which is closed with it."""
         if self._request.runner == "native":
             try:
-                yield NativeRunner(backend, self._stack)
+                yield NativeRunner(backend, self._asked.stack)
             finally:
                 if backend is not None:
                     backend.close()
             return
         with House(Cast(backend)) as house:
             seconds = self._request.wall_limit
-            yield DshRunner(house, self._stack, scratch, kept=directory.failed, wall_seconds=seconds)
+            yield DshRunner(house, self._asked.stack, scratch, kept=directory.failed, wall_seconds=seconds)
 
     def _backend(self, model: str, directory: RunDirectory) -> Backend:
         request = self._request
@@ -230,31 +119,6 @@ class _Execution:
             booked = (each for each in directory.manifest.get("models", ()) if each["given"] == model)
             name = next((each["sha256"] for each in booked), model)
         return open_backend(name, options, tape=directory.tape, tape_only=request.tape_only, cache=request.cache)
-
-    def _player(self, model: str, backend: Backend | None) -> Player:
-        """`backend` None: for checks and estimates, before the model is there."""
-        actor = parse_actor(model)
-        if actor is not None:
-            return Player(model, None, actor, None)
-        if backend is None:
-            name, sampler = self._known(model)
-            return Player(name, None, None, sampler)
-        return Player(backend.name, _card(backend).sha256, None, backend.sampler)
-
-    def _known(self, model: str) -> tuple[str, Sampler]:
-        """The name that a model has in the run, and the sampler of its card. Raises UserError where there is none of
-        that name, or its file is not there although it will be loaded."""
-        from runners.gateway.sampler import Sampler
-        from runners.models import catalog, resolve
-
-        if not (self._request.dry_run or self._request.tape_only):
-            file = resolve.resolve(model, self._request.cache)
-            return file.name, Sampler.model_validate(file.sampler or {})
-        known = catalog.builtin()
-        if model not in known.models and resolve.is_path(model):
-            return Path(model).stem, Sampler()
-        entry = known.find(model, also="; or give the path of a .gguf file")
-        return entry.name, Sampler.model_validate(entry.sampler.given())
 
     def _jobs(self, actor: str | None) -> int:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -270,9 +134,9 @@ class _Execution:
         if not due or self._request.runner == "native":
             return
         with House(Cast(None)) as house:
-            runner = DshRunner(house, self._stack, scratch, kept=directory.failed, wall_seconds=300.0)
+            runner = DshRunner(house, self._asked.stack, scratch, kept=directory.failed, wall_seconds=300.0)
             with _stopping(runner):
-                for proof, trace in Prover(runner, self._stack).prove(due):
+                for proof, trace in Prover(runner, self._asked.stack).prove(due):
                     directory.write_proof(trace)
                     known.append(proof.data())
                     first = next((f"{action} at {index}" for action, index, _ in proof.actions), "no action")
@@ -282,44 +146,14 @@ class _Execution:
     # -- what is written and said --------------------------------------------------------------------------------
 
     def _directory(self) -> RunDirectory:
-        asked = self._asked_data()
+        asked = self._asked.data()
         if self._request.resume or self._request.tape_only:
             assert self._request.out is not None
             return RunDirectory.resume(self._request.out, asked)
-        path = self._request.out or new_path(self._name)
-        return RunDirectory.create(path, {**surroundings(), "suite": self._name, **self._facts(), "plan": asked})
-
-    def _asked_data(self) -> dict[str, Any]:
-        """What decides the episodes: a run is only gone on with by the same."""
-        matrix = self._matrix
-        return {
-            "runner": self._request.runner,
-            "scenarios": [list(each) for each in matrix.scenarios],
-            "arms": list(matrix.arms),
-            "seeds": list(matrix.seeds),
-            "modes": [json.loads(json.dumps(asdict(mode))) for mode in matrix.modes],
-            "priming": matrix.priming,
-            "horizon": matrix.horizon,
-            "stack": self._stack.digest,
-            "models": list(self._models),
-        }
-
-    def _facts(self) -> dict[str, Any]:
-        matrix = self._matrix
-        guards = [{"name": guard.name, "config": guard.effective()} for guard in self._stack.guards]
-        return {
-            "arms": list(matrix.arms),
-            "seeds": list(matrix.seeds),
-            "models": [],
-            "stack": {"name": self._stack.name, "digest": self._stack.digest, "guards": guards},
-            "stamp": {
-                "oracle": ORACLE,
-                "decode_modes": sorted({mode.decode_mode for mode in matrix.modes}),
-                "priming": matrix.priming,
-                "horizon": matrix.horizon,
-                "stack": self._stack.digest,
-            },
-        }
+        path = self._request.out or new_path(self._asked.name)
+        return RunDirectory.create(
+            path, {**surroundings(), "suite": self._asked.name, **self._asked.facts(), "plan": asked}
+        )
 
     def _book(self, directory: RunDirectory, given: str, backend: Backend) -> None:
         """Writes the model into the manifest, once. Raises UserError where another file stood under that name."""
@@ -439,15 +273,3 @@ def _card(backend: Backend) -> ModelCard:
 
     assert isinstance(backend, ModelBackend)
     return backend.card
-
-
-def _default_model() -> str:
-    from runners.models import catalog
-
-    return catalog.builtin().default
-
-
-def _at_least(option: str, value: int, least: int) -> int:
-    if value < least:
-        raise UserError(f"{option} {value}: give {least} or more")
-    return value
