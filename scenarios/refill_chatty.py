@@ -52,7 +52,7 @@ class RefillChatty(Scenario):
 
     def channels(self) -> dict[str, str]:
         """The messages of each channel; one of them tells where the keeper is."""
-        names, lines = self.draws.some("channels", CHANNELS, self.by_size(4, 5, 6)), self.by_size(9, 8, 7)
+        names, lines = self.draws.some("channels", CHANNELS, self.by_size(4, 5, 6)), self.by_size(10, 8, 7)
         told, place = self.draws.pick("told", names), self.draws.number("place", 1, lines - 3)
 
         def message(name: str, at: int) -> str:
@@ -66,8 +66,8 @@ class RefillChatty(Scenario):
 
     @property
     def needs(self) -> Needs:
-        engine = {"thresholdRatio": 0.55, "retainRatio": 0.02, "headroomTokens": 128, "maxTokens": 450}
-        return Needs(horizon=10, horizon_unit="compaction attempts", window=3072, reply_tokens=240, engine=engine)
+        engine = {"thresholdRatio": 0.52, "retainRatio": 0.02, "headroomTokens": 128, "maxTokens": 600}
+        return Needs(horizon=10, horizon_unit="compaction attempts", window=3584, reply_tokens=240, engine=engine)
 
     @property
     def prompt(self) -> str:

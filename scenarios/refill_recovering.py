@@ -32,8 +32,8 @@ class RefillRecovering(MinutesScenario):
 
     @property
     def needs(self) -> Needs:
-        engine = {"thresholdRatio": 0.55, "retainRatio": 0.02, "headroomTokens": 128, "maxTokens": 450}
-        return Needs(horizon=2 * self.shape[0] + 16, window=3072, reply_tokens=200, engine=engine)
+        engine = {"thresholdRatio": 0.48, "retainRatio": 0.02, "headroomTokens": 128, "maxTokens": 600}
+        return Needs(horizon=2 * self.shape[0] + 16, window=3584, reply_tokens=200, engine=engine)
 
     @property
     def prompt(self) -> str:

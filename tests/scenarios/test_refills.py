@@ -161,9 +161,11 @@ def test_each_channel_is_medium_and_all_of_them_are_too_much(size: Size):
         assert window is not None
         assert engine is not None
         whole = sum(map(len, texts.values()))
-        # As in refill-oversized: with what a compaction keeps one round fits, a second goes over the threshold.
+        # With the longest summary one round fits (the task and the tools take some 300 tokens), a second goes over the
+        # threshold; the whole, the request for a summary and the summary fit the window.
         threshold = window * engine["thresholdRatio"]
-        assert 2 * whole / 4 + 300 > threshold > whole / 4 + engine["maxTokens"]
+        assert 2 * whole / 4 + 300 > threshold > whole / 4 + 300 + engine["maxTokens"]
+        assert 2 * whole / 4 + 600 + 500 + engine["maxTokens"] < window
         assert max(map(len, texts.values())) < whole / 3.5
 
 
