@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guards.json_text import parse
+from guards.keys import call_key
 from results import trace as records
 from runners.harness.attempts import Attempt, Attempts
 from runners.harness.eventlog import Inconsistent, Line
@@ -125,6 +126,7 @@ class _Assembler:
         ids = [block["id"] for block in data["message"]["content"] if block["type"] == "tool-call"]
         calls = len(ids)
         agent.due = ids
+        agent.repeats.clear()
         if calls != answer["calls"]:
             raise Inconsistent(
                 f"{agent.name}, step {agent.steps}: {calls} calls here, {answer['calls']} at the gateway"
@@ -151,15 +153,16 @@ class _Assembler:
         if call not in agent.due:
             raise Inconsistent(f"{agent.name}: the call {call!r}, which the last reply does not hold or held once")
         agent.due.remove(call)
-        agent.asked[call] = data["name"]
+        tool, args = data["name"], _parsed(data["arguments"])
+        agent.asked[call], agent.keys[call] = tool, call_key(tool, args)
         self._events.append(
             records.Call(
                 agent=agent.name,
                 t=self._now,
                 id=call,
                 step=agent.steps,
-                tool=data["name"],
-                args=_parsed(data["arguments"]),
+                tool=tool,
+                args=args,
                 primed=agent.answers[agent.steps - 1]["primed"],
             )
         )
@@ -176,6 +179,7 @@ class _Assembler:
         if denied_by is not None and not message.get("isError"):
             raise Inconsistent(f"{agent.name}: {denied_by} denied the call {call!r}, and its result is no error")
         agent.latest[tool] = call
+        agent.repeated(call, tool)
         denied_by = denied_by or self._by_text(agent, call, message)
         self._world_call(agent, tool, denied_by, data)
         self._events.append(
@@ -229,6 +233,7 @@ class _Assembler:
         agent = self._sessions.of(session)
         text = "".join(block.get("text", "") for block in data["content"] if block.get("type") == "text")
         if source == "user":
+            agent.spoken_to()
             self._events.append(records.User(agent=agent.name, t=self._now, text=text))
         else:
             if source == REMINDER_SOURCE:
@@ -236,12 +241,14 @@ class _Assembler:
             self._events.append(records.Notice(agent=agent.name, t=self._now, text=text, source=source))
 
     def _reminder(self, agent: Session, summary: str) -> None:
-        """The harness' own reminder writes no log: it says tool and count in its message. Where it stands in both
-        planes, the agent's speaks first: its listener is the outer one."""
+        """The harness' own reminder writes no log: it says tool and count in its message, which comes after all results
+        of the step. It is about the call that made the count full; the last of the tool where none did, as tools may be
+        left out of its counting. Where it stands in both planes, the agent's speaks first: its listener is the outer
+        one."""
         tool, _, count = summary.rpartition(" × ")
         if not tool or not count.isdigit():
             raise Inconsistent(f"{agent.name}: a reminder says {summary!r}, which is no tool and count")
-        call = agent.latest.get(tool)
+        call = agent.repeats.get((tool, int(count)), agent.latest.get(tool))
         planes = self._reminder_planes
         second = agent.reminded == (call, int(count))
         agent.reminded = (call or "", int(count))

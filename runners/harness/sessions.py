@@ -30,8 +30,24 @@ class Session:
         self.denied: dict[str, str] = {}
         self.latest: dict[str, str] = {}
         """The last settled call of each tool."""
+        self.keys: dict[str, bytes | None] = {}
+        """What is equal for equal calls, by call id, of calls without a result."""
+        self.repeats: dict[tuple[str, int], str] = {}
+        """Calls settled since the last reply, by tool and how many equal ones in a row they were the last of."""
+        self._run: tuple[bytes | None, int] = (None, 0)
         self.reminded: tuple[str, int] | None = None
         self.turn_end: dict[str, Any] | None = None
+
+    def repeated(self, call: str, tool: str) -> None:
+        """Counts a call that has settled."""
+        key = self.keys.pop(call)
+        last, count = self._run
+        self._run = (key, count + 1 if key is not None and key == last else 1)
+        self.repeats[tool, self._run[1]] = call
+
+    def spoken_to(self) -> None:
+        """A user message: what is counted begins anew."""
+        self._run = (None, 0)
 
     @property
     def open_call(self) -> str | None:

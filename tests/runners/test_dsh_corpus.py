@@ -69,8 +69,8 @@ def test_the_plays_have_decisions_of_each_guard_in_each_plane() -> None:
         for row in replayed(mapped(corpus()[name]), parse_arm(arm, stack), stack)
     )
     for plane in PLANES:
-        assert found[f"circuit-breaker@{plane}", "deny"] > 100
-        assert found[f"loop-guard@{plane}", "nudge"] > 100
+        assert found[f"circuit-breaker@{plane}", "deny"] > 50
+        assert found[f"loop-guard@{plane}", "nudge"] > 50
         assert found[f"loop-guard@{plane}", "deny"] > 10
         assert found[f"compaction-breaker@{plane}", "refuse"] > 10
         assert found[f"repeat-reminder@{plane}", "nudge"] > 50
@@ -140,7 +140,8 @@ def test_a_reply_whose_arguments_are_no_object_reaches_no_guard(common: Stage) -
     """Why `string-args-differ` is not played."""
     played = common.play(scenario("string-args-differ"), "host")
     assert "object" in cause(played)
-    assert not [event for event in of(played, Guard) if event.action != "arm"]
+    consulted = {event.guard for event in of(played, Guard) if event.action != "arm"}
+    assert consulted <= {"compaction-breaker"}  # which is asked before every step
     assert settled(played) == []
 
 

@@ -174,6 +174,20 @@ def test_a_reminder_is_a_nudge_about_the_last_call_of_its_tool() -> None:
     assert notice == Notice("You repeat.", "repeat-tool-reminder")
 
 
+def test_a_reminder_in_a_step_of_several_calls_is_about_the_one_that_made_the_count_full() -> None:
+    """Its message comes when all of them have settled. The order of names in the arguments makes no difference."""
+    calls = [Ask(name, args='{"x": 1, "at": 1}' if name == "b" else '{"at": 1, "x": 1}') for name in "abcdef"]
+    log = Log().said("Go.").step(*calls[:4], Ask("o", "bash"), *calls[4:])
+    nudges = of(made(reminded(reminded(log, 3), 2).end().lines, reminders="host"), Guard)
+    assert [(nudge.call, nudge.count) for nudge in nudges] == [("c", 3), ("f", 2)]
+
+
+def test_a_user_message_begins_the_count_of_a_reminder_anew() -> None:
+    log = Log().said("Go.").step(Ask("a"), Ask("b")).said("Go on.").step(Ask("c"), Ask("d"), Ask("e"), Ask("f"))
+    (nudge,) = of(made(reminded(log, 3).end().lines, reminders="host"), Guard)
+    assert nudge.call == "e"
+
+
 def test_of_two_reminders_the_agent_s_comes_first() -> None:
     log = Log().step(Ask("a"))
     for count in (3, 3, 5, 5):
