@@ -127,7 +127,7 @@ def scripted(task: Scenario) -> tuple[tuple[str, Any], ...]:
 def walk(task: Scenario, random: Random, length: int) -> Iterator[Asked | str]:
     """Calls as a confused group of agents would make them, and names of agents that are compacted."""
     good = scripted(task)
-    tools = [*(tool.name for tool in task.native_tools), "no_such_tool"]
+    tools = [*(args.tool for args in (*task.calls, *task.stand_ins)), "no_such_tool"]
     for _ in range(length):
         agent = random.choice(("root", "root", "child"))
         kind = random.randrange(10)

@@ -13,7 +13,7 @@ from scenarios.judge import judge
 from scenarios.registry import names, scenario
 from tests.scenarios.calls import walked
 
-TASKS = 10
+TASKS = 5
 """Seeds of each size, whatever the number of walks."""
 
 
