@@ -136,6 +136,9 @@ class _Execution:
         with House(Cast(None)) as house:
             runner = DshRunner(house, self._asked.stack, scratch, kept=directory.failed, wall_seconds=300.0)
             with _stopping(runner):
+                if strange := [each.data() for each in runner.outside()]:
+                    directory.manifest["outside"] = strange
+                    directory.write_manifest()
                 for proof, trace in Prover(runner, self._asked.stack).prove(due):
                     directory.write_proof(trace)
                     known.append(proof.data())
