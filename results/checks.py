@@ -91,5 +91,11 @@ def _first_digest(episode: Episode) -> str | None:
 def _first_intervention(pair: Pair) -> int:
     """The place of the first thing in the guarded trace that `off` could not have; past its end where there is none."""
     acts = [act.position for act in pair.guarded.acts]
-    notices = [place for place, event in enumerate(pair.guarded.events) if isinstance(event, Notice)]
+    # What the harness itself says, of a subagent that is done for example, it says in `off` too.
+    usual = {event.source for event in pair.off.events if isinstance(event, Notice)}
+    notices = [
+        place
+        for place, event in enumerate(pair.guarded.events)
+        if isinstance(event, Notice) and event.source not in usual
+    ]
     return min([*acts, *notices], default=len(pair.guarded.events))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -15,6 +16,7 @@ from results.report.timing import incidences
 from results.run import load_run, write_report
 from results.stats import Step
 from results.summary import rows
+from results.trace import Notice
 from tests.results.script import script
 from tests.results.synthetic import MANIFEST, quick, run_directory
 
@@ -124,6 +126,12 @@ def test_errors_are_listed_by_name_and_cause(markdown):
         assert f"| {name} | infrastructure error without a recorded cause |" in told
 
 
+def _with_notice(trace, notice):
+    """The trace with a notice before everything but the user's message."""
+    first, *rest = trace.events
+    return replace(trace, events=(first, notice, *rest))
+
+
 def said(*traces, **manifest):
     """The report's sections as one text."""
     study = Study(traces)
@@ -153,6 +161,10 @@ def test_doubts_about_a_run_are_said():
     text = said(script("s s s"), script("s n s s", arm="host"), script("n", arm="agent", seed=2))
     assert "- search-mirage.host.1 differs from search-mirage.off.1 at step 3, before any intervention" in text
     assert "- no `off` twin, so in no paired figure: search-mirage.agent.2" in text
+    # What the harness says in `off` too is no intervention.
+    told = Notice(text="the subagent is done", source="subagent-settled")
+    text = said(*(_with_notice(trace, told) for trace in (script("s s s"), script("s n s s", arm="host"))))
+    assert "- search-mirage.host.1 differs from search-mirage.off.1 at step 3, before any intervention" in text
     text = said(script("s s s"), script("s s s", arm="host", tag="x"))
     assert (
         "the first prompt is not that of search-mirage.off.1, so they are not comparable: search-mirage.host.1" in text
