@@ -12,7 +12,7 @@ RUN ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup eval smoke report test lint bench bench-equality mutation lock clean python-check
+.PHONY: help setup eval smoke report provocation test lint bench bench-equality mutation lock clean python-check
 # Each target is one command after another, whatever -j says.
 .NOTPARALLEL:
 
@@ -31,6 +31,27 @@ smoke: setup ## Run every scenario with scripted actors in the real harness, in 
 
 report: setup ## Write the report of a run again (RUN=results/runs/...)
 	@$(BIN)/tripbench report $(RUN)
+
+# Each piece of `provocation` is a run of its own; where episodes failed (status 1), the tables say how many.
+WHERE = $(or $(OUT),results/runs/provocation)
+models = $(or $(MODEL),qwen2.5-coder-0.5b qwen2.5-coder-1.5b)
+players = $(foreach model,$(models),--model $(model)) $(if $(SEEDS),--seeds $(SEEDS))
+# Of a path or an actor: it is not pulled, and no card recommends it a sampler.
+cardless = $(findstring /,$(MODEL))$(findstring :,$(MODEL))
+pieces = t0 t0-k4 $(if $(MODEL),,forced-t0) $(if $(cardless),,card card-k4)
+ask-t0 = --suite provocation $(players)
+ask-t0-k4 = --suite provocation --priming 4 $(players)
+ask-forced-t0 = --suite provocation --decode-mode forced --model smollm2-135m $(if $(SEEDS),--seeds $(SEEDS))
+ask-card = --suite provocation-card $(players)
+ask-card-k4 = --suite provocation-card --priming 4 $(players)
+play = { $(BIN)/tripbench run $(ask-$(1)) --out $(WHERE)/$(1) \
+	  $$(test ! -e $(WHERE)/$(1)/manifest.json || echo --resume) || test $$? -eq 1; }
+
+provocation: setup ## Measure how often models loop without guards, for hours; again goes on (MODEL=, SEEDS=, OUT=)
+	@$(if $(cardless),,$(BIN)/tripbench models pull $(models) $(if $(MODEL),,smollm2-135m))
+	@$(foreach piece,$(pieces),$(call play,$(piece)) && \
+	  )$(BIN)/tripbench provocation $(addprefix $(WHERE)/,$(pieces)) \
+	  --out $(if $(OUT),$(OUT)/tables,results/published/provocation)
 
 test: setup ## Run all tests (fetches the small model first)
 	@$(BIN)/tripbench models pull smollm2-135m

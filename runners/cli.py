@@ -13,7 +13,17 @@ from typing import Annotated
 import typer
 
 from guards.errors import UserError
-from runners import cli_doctor, cli_guards, cli_models, cli_replay, cli_report, cli_run, cli_scenarios, cli_serve
+from runners import (
+    cli_doctor,
+    cli_guards,
+    cli_models,
+    cli_provocation,
+    cli_replay,
+    cli_report,
+    cli_run,
+    cli_scenarios,
+    cli_serve,
+)
 
 app = typer.Typer(
     name="tripbench",
@@ -33,6 +43,7 @@ app.command("serve")(cli_serve.serve)
 app.command("replay")(cli_replay.replay)
 app.command("run")(cli_run.run)
 app.command("report")(cli_report.report)
+app.command("provocation")(cli_provocation.provocation)
 
 
 def _print_version(wanted: bool) -> None:
