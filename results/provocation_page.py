@@ -64,6 +64,7 @@ def write(found: Sequence[Table], runs: Sequence[Run], folder: Path, *, tuning: 
 def page(found: Sequence[Table], runs: Sequence[Run], *, tuning: bool = False) -> str:
     """The Markdown page."""
     parts = ["# Provocation\n", _HOW, _TUNING if tuning else _UNTUNED]
+    parts.append("\n".join(f"- {heading(table)}: {verdict(table)}" for table in found) + "\n")
     parts += [_section(table) for table in found]
     parts.append("## Runs\n\n" + "\n".join(_run(place, run) for place, run in enumerate(runs, start=1)) + "\n")
     return "\n".join(part for part in parts if part)
@@ -94,7 +95,8 @@ def _section(table: Table) -> str:
     )
     facts += [f"harness {setting.harness or 'none'}", f"oracle version {key.oracle or 'not recorded'}"]
     facts.append(f"run{'s' if len(table.runs) > 1 else ''} {', '.join(str(place + 1) for place in table.runs)}")
-    lines = [f"## {heading(table)}", "", "; ".join(facts) + ".", ""]
+    said = "; ".join(facts)
+    lines = [f"## {heading(table)}", "", f"{said[0].upper()}{said[1:]}.", ""]
     lines += [_cells(_HEADS), _cells(["---"] * len(_HEADS))]
     lines += [_cells(_words(row)) for row in table.rows]
     said = verdict(table)

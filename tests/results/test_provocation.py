@@ -122,6 +122,9 @@ def test_an_actor_is_one_episode(tmp_path):
     (row,) = table.rows
     assert (row.provoked.count, row.provoked.n, row.provoked.low) == (1, 1, None)
     assert heading(table) == "looping actor, unprimed, runner dsh"
+    text = page([table], [run])
+    assert "\n## looping actor, unprimed, runner dsh\n\nHarness dsh 0.2.1rc2; oracle version 3; run 1.\n" in text
+    assert f"\n- {heading(table)}: {verdict(table)}\n\n" in text
 
 
 # -- primed calls ----------------------------------------------------------------------------------------------------
