@@ -5,6 +5,7 @@ GPU ?=
 MODEL ?=
 SUITE ?= quick
 SEEDS ?=
+HARNESS ?=
 OUT ?=
 EXAMPLES ?=
 SEED ?=
@@ -22,9 +23,9 @@ help: ## List the targets
 setup: python-check ## Make .venv with everything in it (PYTHON=... chooses the Python, GPU=cuda compiles for CUDA)
 	@$(PYTHON) tools/setup_env.py --gpu=$(GPU)
 
-eval: setup ## Run the quick suite with the default model (MODEL=, SUITE=, SEEDS=, OUT=) and write a report
+eval: setup ## Run the quick suite with the default model (MODEL=, SUITE=, SEEDS=, HARNESS=, OUT=) and write a report
 	@$(BIN)/tripbench models pull $(if $(findstring /,$(MODEL)),,$(MODEL))
-	@$(BIN)/tripbench run --suite $(SUITE) $(if $(MODEL),--model $(MODEL)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(OUT),--out $(OUT))
+	@$(BIN)/tripbench run --suite $(SUITE) $(if $(MODEL),--model $(MODEL)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HARNESS),--harness $(HARNESS)) $(if $(OUT),--out $(OUT))
 
 smoke: setup ## Run every scenario with scripted actors in the real harness, in some minutes, without a model
 	@$(BIN)/tripbench run --suite smoke --model actor:honest --model actor:looping $(if $(OUT),--out $(OUT))

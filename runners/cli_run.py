@@ -39,6 +39,9 @@ def run(
     horizon: Annotated[int | None, typer.Option(help="Tool turns, or attempts in refill scenarios.")] = None,
     priming: Annotated[int | None, typer.Option(metavar="K", help="Repeats that stand in the history.")] = None,
     stack: Annotated[Path | None, typer.Option(metavar="FILE", help="Guards and their settings (TOML).")] = None,
+    harness: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="The version that must be installed; another is an error.")
+    ] = None,
     decode_mode: Annotated[
         Literal["free", "lazy", "forced"] | None, typer.Option(help="How tool calls are decoded. Default: lazy.")
     ] = None,
@@ -82,6 +85,7 @@ def run(
             horizon=horizon,
             priming=priming,
             stack=stack,
+            harness=harness,
             decode_mode=decode_mode,
             sampler=tuple(sampler or ()),
             out=out,

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -435,6 +436,10 @@ BAD: list[tuple[str, str]] = [
     ("--scenario search-mirage --seeds 1,1", "--seeds: (1, 1)"),
     ("--scenario search-mirage --model actor:lazy", "--model actor:lazy: there is no such actor; use actor:honest or"),
     (f"--scenario search-mirage --model {NOTHING}", f"unknown model '{NOTHING}'"),
+    (
+        "--scenario search-mirage --model actor:looping --harness 0.1.5rc1",
+        f"--harness 0.1.5rc1: {metadata.version('deepseek-harness-sdk')} is installed; put the other one into",
+    ),
     (f"--scenario search-mirage --model {NOTHING} --dry-run", f"unknown model '{NOTHING}'"),
     ("--scenario search-mirage --model {}/none.gguf", "none.gguf"),
     ("--scenario search-mirage --model {}/models/a/noise.gguf", "noise.gguf"),
