@@ -13,7 +13,7 @@ from runners.gateway.asking import DecodeMode
 from runners.gateway.opening import parse_sampler
 from runners.harness.composition import Addresses, compose
 from runners.plan import Matrix, Mode, Player, parse_actor, parse_scenarios, plan
-from runners.run_directory import harness
+from runners.run_directory import installed_harness
 from runners.spec import EpisodeSpec
 from runners.suite_file import load_suite, parse_seeds
 from scenarios.base import Size
@@ -166,7 +166,7 @@ class Asked:
             raise UserError("--resume and --tape-only go on with a run: name its folder with --out")
         if request.tape_only and request.resume:
             raise UserError("--tape-only plays all of a run again, and --resume what is left of it: give one of them")
-        if request.harness not in (None, installed := harness()["version"]):
+        if request.harness not in (None, installed := installed_harness()["version"]):
             raise UserError(
                 f"--harness {request.harness}: {installed} is installed; put the other one into this environment with "
                 f"pip install deepseek-harness-sdk=={request.harness} deepseek-harness-runtime-bin=={request.harness}"

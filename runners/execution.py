@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from runners.gateway.house import House
 from runners.gateway.opening import calm_threads, open_backend
 from runners.harness.layout import Scratch
 from runners.harness.proof import NotProven, Prover
+from runners.interruptible import interruptible
 from runners.native import NativeRunner
 from runners.plan import Player, parse_actor
 from runners.progress import Progress, estimate
@@ -41,7 +41,7 @@ WIDTH = 150
 def execute(request: Request) -> int:
     """Gives the exit status. Raises UserError for what the user can mend, before anything is written where it can."""
     calm_threads()
-    with _interruptible():
+    with interruptible():
         return _Execution(Asked(request)).run()
 
 
@@ -243,23 +243,6 @@ def _stopping(runner: DshRunner) -> Iterator[None]:
     except BaseException:
         runner.interrupt()
         raise
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run as Ctrl-C does: in order."""
-
-    def stop(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    previous: Mapping[signal.Signals, Callable[..., Any] | int | None] = {
-        number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def show(renderable: Any) -> None:

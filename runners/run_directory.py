@@ -64,10 +64,10 @@ class RunDirectory:
         version = metadata.version("tripbench")
         if manifest.get("tripbench") != version:
             raise UserError(f"{path}: made by tripbench {manifest.get('tripbench')}, and this is {version}")
-        if (harness := manifest.get("harness")) != harness():
+        if (harness := manifest.get("harness")) != (this := installed_harness()):
             raise UserError(
-                f"{path}: played in the harness {_short(harness)}, and this one is {_short(harness())}; episodes of "
-                "two are not comparable: take another --out"
+                f"{path}: played in the harness {_short(harness)}, and this one is {_short(this)}; episodes of two are "
+                "not comparable: take another --out"
             )
         had = manifest.get("plan")
         for key, value in plan.items():
@@ -159,7 +159,7 @@ def surroundings() -> dict[str, Any]:
         "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "command": ["tripbench", *sys.argv[1:]],
         "python": platform.python_version(),
-        "harness": harness(),
+        "harness": installed_harness(),
         "hardware": {
             "machine": platform.machine(),
             "system": f"{platform.system()} {platform.release()}",
@@ -171,7 +171,7 @@ def surroundings() -> dict[str, Any]:
     }
 
 
-def harness() -> dict[str, str]:
+def installed_harness() -> dict[str, str]:
     """Name and version of the installed harness."""
     return {"name": "dsh", "version": metadata.version("deepseek-harness-sdk")}
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +24,7 @@ from runners.harness.eventlog import EventLog, EventLogBroken
 from runners.harness.layout import Scratch
 from runners.harness.plugins import BREAKER
 from runners.harness.watch import with_files
+from runners.interruptible import interruptible
 from runners.native import NativeRunner
 from runners.plan import Matrix, Mode, Player, parse_actor, plan
 from runners.screen import Screen
@@ -68,7 +66,7 @@ def attempt(trial: Trial, console: Console) -> Trace:
     actor = parse_actor(trial.model)
     # Every name is checked before a model is loaded.
     _spec(trial, stack, Player(trial.model, None, actor, None))
-    with _interruptible():
+    with interruptible():
         backend = None if actor is not None else _backend(trial)
         try:
             spec = _spec(trial, stack, _player(trial, actor, backend))
@@ -184,14 +182,3 @@ def _settled(events: list[Event]) -> list[Event]:
     while kept and isinstance(kept[-1], Compaction):
         kept.pop()
     return kept
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the episode as Ctrl-C does: in order."""
-    previous = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
