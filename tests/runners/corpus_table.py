@@ -38,10 +38,10 @@ FIRST = {
 """Of which only so many decisions are those of the recording, because the course leaves it then; with the reason."""
 
 LOOP_GUARD = (
-    *("R03-search-again", "R09-read-again", "R15-empty-page", "R17-open-fails", "R41-order-of-names"),
-    *("R43-prefixed-name", "R77-user-resumes", "identical-search-30", "list-content-forms", "user-message-resets"),
+    *("R03-search-again", "R15-empty-page", "R17-open-fails", "R43-prefixed-name"),
+    *("identical-search-30", "user-message-resets"),
 )
-"""Where the loop-guard alone denies, or nudges longer, than behind the circuit-breaker."""
+"""Some of those where the loop-guard alone acts otherwise than behind the circuit-breaker."""
 
 
 @cache
