@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,10 @@ from runners.gateway.opening import calm_threads
 from tests.tiny_gguf import Arch, write
 
 calm_threads()
+
+# A shell's background job ignores SIGINT, and so would every process that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run, however busy the machine is.
 settings.register_profile("tripbench", deadline=None, derandomize=True)
