@@ -139,27 +139,22 @@ class Asked:
         if request.seeds is not None:
             changes["seeds"] = parse_seeds(request.seeds)
         if request.horizon is not None:
-            changes["horizon"] = _at_least("--horizon", request.horizon, 1)
+            changes["horizon"] = at_least("--horizon", request.horizon, 1)
         if request.priming is not None:
-            changes["priming"] = _at_least("--priming", request.priming, 0)
+            changes["priming"] = at_least("--priming", request.priming, 0)
         if request.sampler or request.decode_mode is not None:
             changes["modes"] = (self._mode(matrix),)
         return name, Matrix(**{**vars(matrix), **changes})
 
     def _mode(self, matrix: Matrix) -> Mode:
-        from runners.gateway.sampler import Sampler
-
         first = matrix.modes[0]
-        settings = first.settings
-        if self.request.sampler:
-            given = parse_sampler(list(self.request.sampler), Sampler())
-            settings = {text.partition("=")[0]: getattr(given, text.partition("=")[0]) for text in self.request.sampler}
+        settings = sampler_settings(self.request.sampler) or first.settings
         return Mode(self.request.decode_mode or first.decode_mode, settings)
 
     def _check(self) -> None:
         request = self.request
         if request.jobs is not None:
-            _at_least("--jobs", request.jobs, 1)
+            at_least("--jobs", request.jobs, 1)
         if not 0 < request.wall_limit < float("inf"):
             raise UserError(f"--wall-limit {request.wall_limit:g}: give seconds above 0")
         if (request.resume or request.tape_only) and request.out is None:
@@ -210,7 +205,16 @@ def _default_model() -> str:
     return catalog.builtin().default
 
 
-def _at_least(option: str, value: int, least: int) -> int:
+def sampler_settings(texts: tuple[str, ...]) -> dict[str, Any]:
+    """The values of `KEY=VALUE` options, checked; empty where there are none. Raises UserError."""
+    from runners.gateway.sampler import Sampler
+
+    given = parse_sampler(list(texts), Sampler())
+    return {name: getattr(given, name) for name in (text.partition("=")[0] for text in texts)}
+
+
+def at_least(option: str, value: int, least: int) -> int:
+    """The value of an option. Raises UserError for one below `least`."""
     if value < least:
         raise UserError(f"{option} {value}: give {least} or more")
     return value

@@ -12,12 +12,13 @@ from guards.errors import UserError
 from guards.stack import Stack, default_stack, load_stack
 from results.trace import Compaction, End, Event, Trace
 from runners.arms import REMINDER, Arm
+from runners.asked import at_least, sampler_settings
 from runners.dsh import DshRunner
 from runners.gateway.asking import DecodeMode
 from runners.gateway.cast import Cast
 from runners.gateway.engine_options import EngineOptions
 from runners.gateway.house import House
-from runners.gateway.opening import calm_threads, open_backend, parse_sampler
+from runners.gateway.opening import calm_threads, open_backend
 from runners.harness.assemble import Inconsistent, assemble
 from runners.harness.composition import Addresses, Composition, compose
 from runners.harness.eventlog import EventLog, EventLogBroken
@@ -81,14 +82,10 @@ def attempt(trial: Trial, console: Console) -> Trace:
 
 
 def _spec(trial: Trial, stack: Stack, player: Player) -> EpisodeSpec:
-    from runners.gateway.sampler import Sampler
-
-    for option, value, least in (("--priming", trial.priming, 0), ("--horizon", trial.horizon, 1)):
-        if value is not None and value < least:
-            raise UserError(f"{option} {value}: give {least} or more")
-    given = parse_sampler(list(trial.sampler), Sampler())
-    names = [text.partition("=")[0] for text in trial.sampler]
-    mode = Mode(trial.decode_mode, {name: getattr(given, name) for name in names} or None)
+    at_least("--priming", trial.priming, 0)
+    if trial.horizon is not None:
+        at_least("--horizon", trial.horizon, 1)
+    mode = Mode(trial.decode_mode, sampler_settings(trial.sampler) or None)
     matrix = Matrix(
         scenarios=((trial.scenario, trial.size),),
         arms=(trial.arm,),
