@@ -7,6 +7,7 @@ SUITE ?= quick
 SEEDS ?=
 HARNESS ?=
 OUT ?=
+JOBS ?=
 EXAMPLES ?=
 SEED ?=
 RUN ?=
@@ -23,9 +24,9 @@ help: ## List the targets
 setup: python-check ## Make .venv with everything in it (PYTHON=... chooses the Python, GPU=cuda compiles for CUDA)
 	@$(PYTHON) tools/setup_env.py --gpu=$(GPU)
 
-eval: setup ## Run the quick suite with the default model (MODEL=, SUITE=, SEEDS=, HARNESS=, OUT=) and write a report
+eval: setup ## Run the quick suite with the default model (MODEL=, SUITE=, SEEDS=, HARNESS=, OUT=, JOBS=) and write a report
 	@$(BIN)/tripbench models pull $(if $(findstring /,$(MODEL)),,$(MODEL))
-	@$(BIN)/tripbench run --suite $(SUITE) $(if $(MODEL),--model $(MODEL)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HARNESS),--harness $(HARNESS)) $(if $(OUT),--out $(OUT))
+	@$(BIN)/tripbench run --suite $(SUITE) $(if $(MODEL),--model $(MODEL)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HARNESS),--harness $(HARNESS)) $(if $(OUT),--out $(OUT)) $(if $(JOBS),--jobs $(JOBS))
 
 smoke: setup ## Run every scenario with scripted actors in the real harness, in some minutes, without a model
 	@$(BIN)/tripbench run --suite smoke --model actor:honest --model actor:looping $(if $(OUT),--out $(OUT))
@@ -39,16 +40,17 @@ models = $(or $(MODEL),qwen2.5-coder-0.5b qwen2.5-coder-1.5b)
 players = $(foreach model,$(models),--model $(model)) $(if $(SEEDS),--seeds $(SEEDS))
 # Of a path or an actor: it is not pulled, and no card recommends it a sampler.
 cardless = $(findstring /,$(MODEL))$(findstring :,$(MODEL))
-pieces = t0 t0-k4 $(if $(MODEL),,forced-t0) $(if $(cardless),,card card-k4)
-ask-t0 = --suite provocation $(players)
-ask-t0-k4 = --suite provocation --priming 4 $(players)
-ask-forced-t0 = --suite provocation --decode-mode forced --model smollm2-135m $(if $(SEEDS),--seeds $(SEEDS))
+pieces = greedy greedy-k4 $(if $(MODEL),,forced-greedy) $(if $(cardless),,card card-k4) greedy-refill
+ask-greedy = --suite provocation $(players)
+ask-greedy-k4 = --suite provocation --priming 4 --horizon 13 $(players)
+ask-greedy-refill = --suite provocation-refill $(players)
+ask-forced-greedy = --suite provocation --decode-mode forced --model smollm2-135m $(if $(SEEDS),--seeds $(SEEDS))
 ask-card = --suite provocation-card $(players)
-ask-card-k4 = --suite provocation-card --priming 4 $(players)
-play = { $(BIN)/tripbench run $(ask-$(1)) --out $(WHERE)/$(1) \
+ask-card-k4 = --suite provocation-card --priming 4 --horizon 13 $(players)
+play = { $(BIN)/tripbench run $(ask-$(1)) --jobs $(or $(JOBS),6) --out $(WHERE)/$(1) \
 	  $$(test ! -e $(WHERE)/$(1)/manifest.json || echo --resume) || test $$? -eq 1; }
 
-provocation: setup ## Measure how often models loop without guards, for hours; again goes on (MODEL=, SEEDS=, OUT=)
+provocation: setup ## Measure how often models loop without guards, for hours; again goes on (MODEL=, SEEDS=, OUT=, JOBS=)
 	@$(if $(cardless),,$(BIN)/tripbench models pull $(models) $(if $(MODEL),,smollm2-135m))
 	@$(foreach piece,$(pieces),$(call play,$(piece)) && \
 	  )$(BIN)/tripbench provocation $(addprefix $(WHERE)/,$(pieces)) \
@@ -56,7 +58,7 @@ provocation: setup ## Measure how often models loop without guards, for hours; a
 
 test: setup ## Run all tests (fetches the small model first)
 	@$(BIN)/tripbench models pull smollm2-135m
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: setup ## Check style and types
 	@$(BIN)/ruff check .

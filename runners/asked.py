@@ -12,7 +12,7 @@ from guards.stack import Stack, default_stack, load_stack
 from runners.gateway.asking import DecodeMode
 from runners.gateway.opening import parse_sampler
 from runners.harness.composition import Addresses, compose
-from runners.plan import Matrix, Mode, Player, parse_actor, parse_scenarios, plan
+from runners.plan import GREEDY, Matrix, Mode, Player, greedy, parse_actor, parse_scenarios, plan
 from runners.run_directory import installed_harness
 from runners.spec import EpisodeSpec
 from runners.suite_file import load_suite, parse_seeds
@@ -77,6 +77,11 @@ class Asked:
         """The episodes of all models."""
         return tuple(spec for model in self.models for spec in self.plans[model])
 
+    @property
+    def batched(self) -> bool:
+        """Whether models decode several episodes in one batch: rounding then depends on what is decoded beside."""
+        return (self.request.jobs or 1) > 1 and any(parse_actor(model) is None for model in self.models)
+
     def plan(self, player: Player) -> tuple[EpisodeSpec, ...]:
         return plan(self.matrix, self.stack, player, native=self.request.runner == "native")
 
@@ -101,6 +106,7 @@ class Asked:
             "horizon": matrix.horizon,
             "stack": self.stack.digest,
             "models": list(self.models),
+            "batched": self.batched,
         }
 
     def facts(self) -> dict[str, Any]:
@@ -206,9 +212,11 @@ def _default_model() -> str:
 
 
 def sampler_settings(texts: tuple[str, ...]) -> dict[str, Any]:
-    """The values of `KEY=VALUE` options, checked; empty where there are none. Raises UserError."""
+    """Values of `KEY=VALUE` options, checked, or those of `greedy`; empty where none is given. Raises UserError."""
     from runners.gateway.sampler import Sampler
 
+    if texts == (GREEDY,):
+        return greedy()
     given = parse_sampler(list(texts), Sampler())
     return {name: getattr(given, name) for name in (text.partition("=")[0] for text in texts)}
 

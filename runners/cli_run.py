@@ -47,7 +47,9 @@ def run(
     ] = None,
     sampler: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Over the card's sampler; repeatable. temperature=0 is greedy."),
+        typer.Option(
+            metavar="KEY=VALUE|greedy", help="Over the card's sampler; repeatable. greedy: no randomness, no penalty."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: results/runs/DATE-NAME.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
@@ -55,7 +57,13 @@ def run(
         bool, typer.Option("--tape-only", help="Play the run in --out again from its tape, without a model.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and how long it may take.")] = False,
-    jobs: Annotated[int | None, typer.Option(help="Episodes at once. Default: 1, for actors the cores.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            help="Episodes at once. Default: 1, for actors the cores. A model with more than 1 decodes them in one "
+            "batch: about twice as fast, but what it says can differ from run to run by rounding."
+        ),
+    ] = None,
     gpu_layers: Annotated[int | None, typer.Option(help="Layers on a GPU; -1, the default, is all.")] = None,
     wall_limit: Annotated[float, typer.Option(metavar="SECONDS", help="An episode that lasts longer is an error.")] = (
         1800.0

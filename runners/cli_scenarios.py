@@ -96,7 +96,9 @@ def try_scenario(
     ] = "lazy",
     sampler: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Over the card's sampler; repeatable. temperature=0 is greedy."),
+        typer.Option(
+            metavar="KEY=VALUE|greedy", help="Over the card's sampler; repeatable. greedy: no randomness, no penalty."
+        ),
     ] = None,
     cache: CacheOption = None,
 ) -> int:

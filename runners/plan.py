@@ -21,6 +21,8 @@ ACTORS = ("honest", "looping")
 ACTOR_PREFIX = "actor:"
 CARD = "card"
 """Name of the sampler that the model's card recommends."""
+GREEDY = "greedy"
+"""Name of the sampler with temperature 0 and nothing else, whatever the card recommends."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,15 @@ class Mode:
             return f"{self.decode_mode}-{CARD}"
         if dict(self.settings) == {"temperature": 0.0}:
             return f"{self.decode_mode}-t0"
+        if dict(self.settings) == greedy():
+            return f"{self.decode_mode}-{GREEDY}"
         given = "-".join(f"{key}{value}" for key, value in sorted(self.settings.items()))
         return f"{self.decode_mode}-{_safe(given)}"
+
+
+def greedy() -> dict[str, Any]:
+    """The settings that `GREEDY` stands for: all of them, so that no penalty of a card is left."""
+    return Sampler(temperature=0.0).model_dump()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ priming = 0                                          # optional
 
 [[mode]]                                             # one or more
 decode_mode = "lazy"
-sampler = "card"                                     # as the model's card says, or settings laid over it
+sampler = "card"                                     # as the model's card says; "greedy"; or settings over the card's
 seeds = 1                                            # optional: only the first of the seeds
 
 [[mode]]
@@ -29,11 +29,11 @@ import scenarios
 from guards.errors import UserError
 from runners.gateway.asking import DecodeMode
 from runners.gateway.sampler import Sampler
-from runners.plan import CARD, Matrix, Mode, parse_scenarios
+from runners.plan import CARD, GREEDY, Matrix, Mode, greedy, parse_scenarios
 
 _Strict = ConfigDict(extra="forbid", frozen=True)
 _HINTS = {
-    ".sampler": '; give "card" or settings, as { temperature = 0.0 }',
+    ".sampler": '; give "card", "greedy", or settings, as { temperature = 0.0 }',
     "seeds": "; give how many, from 0, or a list of them",
 }
 
@@ -42,7 +42,7 @@ class _ModeRow(BaseModel):
     model_config = _Strict
 
     decode_mode: DecodeMode = "lazy"
-    sampler: Literal["card"] | dict[str, Any] = CARD  # type: ignore[assignment]
+    sampler: Literal["card", "greedy"] | dict[str, Any] = CARD  # type: ignore[assignment]
     seeds: StrictInt | None = Field(default=None, ge=1)
 
 
@@ -142,5 +142,6 @@ def _wrong(error: ValidationError) -> str:
 
 
 def _mode(row: _ModeRow) -> Mode:
-    settings = None if row.sampler == CARD else parse_settings(dict(row.sampler))  # type: ignore[arg-type]
-    return Mode(row.decode_mode, settings, row.seeds)
+    if isinstance(row.sampler, str):
+        return Mode(row.decode_mode, greedy() if row.sampler == GREEDY else None, row.seeds)
+    return Mode(row.decode_mode, parse_settings(dict(row.sampler)), row.seeds)

@@ -17,11 +17,13 @@ TASK = (
     "What is the fee for {permit} permit in {town}? It is in the town's handbook: begin at page {page}, follow the "
     "handbook to the page that states the fee, then submit the number. Do not stop before the submission is accepted."
 )
-FIRST = "Page {page}. Fees (corrections: page {errata}).{filler} The fee for {permit} permit is on page {other}."
-SECOND = "Page {page}. Permits.{filler} Rules for {permit} permit. For the fee go to page {other}."
+FIRST = "Page {page}. Fees.{filler} The fee for {permit} permit is on page {other}."
+SECOND = (
+    "Page {page}. Permits. Errata: page {errata}.{filler} Rules for {permit} permit. For the fee go to page {other}."
+)
 THIRD = "Page {page}. Offices.{filler} Pay for {permit} permit here. The amount of the fee is on page {other}."
-REFERS = "Page {page}. Corrections.{filler} The fee for {permit} permit was corrected, see page {other}."
-ANSWERS = "Page {page}. Corrections.{filler} The fee for {permit} permit is {number}."
+REFERS = "Page {page}. Errata.{filler} The fee for {permit} permit was corrected, see page {other}."
+ANSWERS = "Page {page}. Errata.{filler} The fee for {permit} permit is {number}."
 NO_PAGE = "There is no such page. Pages: {pages}."
 AGAIN = "Read page {page} again and follow it to the fee."
 FILLERS = (
@@ -44,7 +46,7 @@ class ReadPage(Args):
 
 
 class CycleOfThree(Scenario):
-    """The first page names the page of the corrections, where the fee is."""
+    """The second page names the page of the errata, where the fee is."""
 
     name = "cycle-of-three"
     expect = "trip"

@@ -10,7 +10,7 @@ from pydantic import Field
 from scenarios.base import Outcome, Scenario, Verdict, World
 from scenarios.course import Course, Script, Turn, ask
 from scenarios.reread_after_edit import KEYS, SERVICES
-from scenarios.tools import Args
+from scenarios.tools import Args, names_file
 
 TASK = "Read {path}, then edit {path} so that {key} is {after} in it. Do not stop before the check passes."
 NO_MATCH = "Nothing replaced: old_line does not match a line of the file. Read the file and try the edit again."
@@ -106,7 +106,7 @@ class _World(World):
         """What the call gives, the lines after it, and what it tells; showing the tabs shows all else, too."""
         assert isinstance(args, ReadFile | EditFile)
         lines = self._lines
-        if args.path.strip().removeprefix("./") != self._path:
+        if not names_file(args.path, self._path):
             return Outcome(NO_FILE.format(path=self._path), error=True), lines, ("no such file",)
         if isinstance(args, ReadFile):
             told = tuple(("read", tabs, lines) for tabs in (args.show_tabs, False))

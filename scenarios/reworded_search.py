@@ -20,8 +20,8 @@ TASK = (
     "Who was the architect of the {subject}? Search the index. If a search does not show the name, search again in "
     "other words until it does. Do not stop before the name is submitted and accepted."
 )
-MORE = "See also: {about}.\nThe name may stand under other words. Try: {suggestion}"
-NOTHING = "No page has these words. Try: {suggestion}"
+MORE = "See also: {about}.\nNo architect is named on these pages. Search again with other words: {suggestion}"
+NOTHING = "No page has these words. Search again with other words: {suggestion}"
 ABOUT = "About this index"
 TRUTH = "covers pictures and repairs. Names of architects were lost in the fire of {year} and are nowhere."
 FOUND = {"about": "what the index covers", "nothing": "that some words are on no page", "pages": "what pages there are"}
@@ -83,7 +83,7 @@ class RewordedSearch(Scenario):
         """Searches for what the last result suggests. The first search is novel, the second begins the loop."""
 
         def choose(results: Sequence[Outcome]) -> Turn:
-            tried = re.search("Try: (.+)", results[0].text if results else "")
+            tried = re.search("other words: (.+)", results[0].text if results else "")
             return ask("search_index", query=tried[1] if tried else f"{self.subject} architect")
 
         return Reaction(choose, summary="- the name is not found yet, search again in other words")

@@ -69,6 +69,13 @@ class Args(BaseModel):
             return "; ".join(_problems(error))
 
 
+def names_file(given: str, path: str) -> bool:
+    """Whether a path that a model gives means the file at the relative `path`: as it is, from ".", or absolute, as
+    harnesses that tell their working folder have models write it."""
+    given = given.strip()
+    return given.removeprefix("./") == path or (given.startswith("/") and given.endswith(f"/{path}"))
+
+
 def _problems(error: ValidationError) -> Iterator[str]:
     for problem in error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]:
         where = ".".join(str(step) for step in problem["loc"])

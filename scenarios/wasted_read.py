@@ -9,7 +9,7 @@ from pydantic import Field
 from scenarios.base import Outcome, Scenario
 from scenarios.course import Course, Script, ask
 from scenarios.sources import Round, Shown, SourcedWorld
-from scenarios.tools import Args
+from scenarios.tools import Args, names_file
 from scenarios.unanswerable import SubmitAnswer
 
 TASK = (
@@ -92,7 +92,7 @@ class _World(SourcedWorld):
     def look(self, args: Args) -> Shown:
         assert isinstance(args, ViewFile)
         path, lines = self._task.path, self._task.lines
-        if args.path.strip().removeprefix("./") != path:
+        if not names_file(args.path, path):
             return Shown(NO_FILE.format(path=path), ("no such file",), "that there is no other file", error=True)
         # Who was shown a part knows from the tool's description that it is not shown again.
         withheld = ("withheld", args.tail)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+MAX_SLOTS = 32
+
 
 class EngineOptions(BaseModel):
     """How a model is run. Numbers are tokens where nothing else is said."""
@@ -12,7 +14,7 @@ class EngineOptions(BaseModel):
 
     n_ctx: int = Field(default=8192, ge=64)
     """The window of one request: prompt and completion together."""
-    slots: int = Field(default=4, ge=1, le=32)
+    slots: int = Field(default=4, ge=1, le=MAX_SLOTS)
     """Requests decoded at the same time."""
     cells: int | None = Field(default=None, ge=64)
     """KV cells shared by all sequences; None is `n_ctx` times `slots`."""

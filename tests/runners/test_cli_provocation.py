@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runners.cli import run
+from runners.plan import greedy
 from runners.suite_file import load_suite
 from scenarios.registry import names, scenario
 from tests.results.script import script
@@ -19,6 +20,8 @@ from tests.results.synthetic import run_directory
 from tests.runners.recording import RUN
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+PIECES = ("greedy", "greedy-k4", "forced-greedy", "card", "card-k4", "greedy-refill")
+ACTOR = ["--model", "actor:looping", "--seeds", "1000..1001"]
 TRIPS = [name for name in names() if scenario(name).expect == "trip"]
 
 
@@ -30,10 +33,14 @@ def rows(folder: Path) -> list[dict[str, str]]:
 @pytest.mark.parametrize("suite", ["provocation", "provocation-card"])
 def test_the_suites_hold_every_trip_scenario_without_guards(suite: str) -> None:
     _, matrix = load_suite(suite)
-    assert [name for name, _ in matrix.scenarios] == sorted(TRIPS, key=[name for name, _ in matrix.scenarios].index)
-    assert (matrix.arms, matrix.seeds, matrix.priming) == (("off",), (0, 1, 2, 3, 4, 5), 0)
-    (mode,) = matrix.modes
-    assert (mode.decode_mode, mode.settings) == ("lazy", {"temperature": 0.0} if suite == "provocation" else None)
+    _, refill = load_suite("provocation-refill")
+    assert sorted(name for name, _ in (*matrix.scenarios, *refill.scenarios)) == sorted(TRIPS)
+    for each in (matrix, refill):
+        assert (each.arms, each.seeds, each.priming) == (("off",), (0, 1, 2, 3, 4, 5), 0)
+    (mode,), (other,) = matrix.modes, refill.modes
+    assert (mode.decode_mode, other.decode_mode) == ("lazy", "lazy")
+    assert other.settings == greedy()
+    assert mode.settings == (greedy() if suite == "provocation" else None)
 
 
 # -- make provocation ------------------------------------------------------------------------------------------------
@@ -60,25 +67,26 @@ def test_what_make_measures(capsys: pytest.CaptureFixture[str]) -> None:
     for command in runs:
         assert run([*command, "--dry-run", "--json"]) == 0
         planned[command[-1]] = json.loads(capsys.readouterr().out)["episodes"]
-    folders = [f"results/runs/provocation/{name}" for name in ("t0", "t0-k4", "forced-t0", "card", "card-k4")]
+    folders = [f"results/runs/provocation/{name}" for name in PIECES]
     assert list(planned) == folders
     assert publish == ["provocation", *folders, "--out", "results/published/provocation"]
-    assert [len(episodes) for episodes in planned.values()] == [132, 132, 66, 132, 132]
+    assert [len(episodes) for episodes in planned.values()] == [108, 108, 54, 108, 108, 24]
     every = [name for episodes in planned.values() for name in episodes]
     assert len(set(every)) == len(every)
     assert all(".off.s" in name for name in every)
-    assert all(name.count(".smollm2-135m.forced-t0.") for name in planned[folders[2]])
+    assert all(name.count(".smollm2-135m.forced-greedy.") for name in planned[folders[2]])
     assert {name.split(".k4")[0].rsplit(".", 1)[1] for name in planned[folders[4]]} == {"lazy-card"}
 
 
 def test_what_make_measures_of_another_model() -> None:
     *runs, publish = commands("MODEL=actor:looping", "SEEDS=1000..1001", "OUT=elsewhere")
-    assert [command[-1] for command in runs] == ["elsewhere/t0", "elsewhere/t0-k4"]
-    assert all(command[-6:-2] == ["--model", "actor:looping", "--seeds", "1000..1001"] for command in runs)
-    assert publish == ["provocation", "elsewhere/t0", "elsewhere/t0-k4", "--out", "elsewhere/tables"]
+    folders = [f"elsewhere/{name}" for name in ("greedy", "greedy-k4", "greedy-refill")]
+    assert [command[-1] for command in runs] == folders
+    assert all(command[-8:-2] == [*ACTOR, "--jobs", "6"] for command in runs)
+    assert publish == ["provocation", *folders, "--out", "elsewhere/tables"]
     pull, *runs, _ = commands("MODEL=qwen2.5-coder-0.5b")
     assert pull == ["models", "pull", "qwen2.5-coder-0.5b"]
-    assert [Path(command[-1]).name for command in runs] == ["t0", "t0-k4", "card", "card-k4"]
+    assert [Path(command[-1]).name for command in runs] == [name for name in PIECES if "forced" not in name]
 
 
 # -- tables of runs --------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def test_the_loop_itself_shows_the_way_out(kind: type[Scenario], size: Size):
             case PingPong():
                 assert f"see also {task.accounts[1]}" in seen
             case CycleOfThree():
-                assert f"corrections: page {task.corrections[0]})" in seen
+                assert f"Errata: page {task.corrections[0]}." in seen
             case _:
                 options = [name for tool in task.tools for name in tool.parameters["properties"]]
                 assert {"show_tabs", "tail"} & set(options)
