@@ -153,6 +153,8 @@ def _run(place: int, run: Run) -> str:
     plan = manifest.get("plan")
     if isinstance(plan, dict):
         said.append(f"seeds {', '.join(map(str, plan.get('seeds', ())))}")
+        if plan.get("batched"):
+            said.append("several episodes were decoded in one batch: decoded anew, near ties can fall otherwise")
     models = manifest.get("models")
     for model in models if isinstance(models, list) else ():
         if isinstance(model, dict):

@@ -96,6 +96,8 @@ class Asked:
     def data(self) -> dict[str, Any]:
         """What decides the episodes: a run is only gone on with by the same."""
         matrix = self.matrix
+        # What a tape gives does not depend on how it was decoded.
+        engine = {} if self.request.tape_only else {"batched": self.batched}
         return {
             "runner": self.request.runner,
             "scenarios": [list(each) for each in matrix.scenarios],
@@ -106,7 +108,7 @@ class Asked:
             "horizon": matrix.horizon,
             "stack": self.stack.digest,
             "models": list(self.models),
-            "batched": self.batched,
+            **engine,
         }
 
     def facts(self) -> dict[str, Any]:

@@ -94,22 +94,15 @@ def test_what_make_measures_of_another_model() -> None:
 
 def test_the_looping_actor_is_provoked_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Natively in every trip scenario and primed; its onset is where the script puts it."""
-    suite = (
-        "run",
-        "--suite",
-        "provocation",
-        "--model",
-        "actor:looping",
-        "--seeds",
-        "1",
-        "--runner",
-        "native",
-        "--json",
+    looping = ("--model", "actor:looping", "--seeds", "1", "--runner", "native", "--json")
+    folders = [str(tmp_path / name) for name in ("plain", "refill", "primed")]
+    assert run(["run", "--suite", "provocation", *looping, "--out", folders[0]]) == 0
+    assert run(["run", "--suite", "provocation-refill", *looping, "--out", folders[1]]) == 0
+    assert (
+        run(["run", "--suite", "provocation", *looping, "--priming", "4", "--horizon", "13", "--out", folders[2]]) == 0
     )
-    assert run([*suite, "--out", str(tmp_path / "plain")]) == 0
-    assert run([*suite, "--priming", "4", "--out", str(tmp_path / "primed")]) == 0
     capsys.readouterr()
-    assert run(["provocation", str(tmp_path / "plain"), str(tmp_path / "primed"), "--out", str(tmp_path / "out")]) == 0
+    assert run(["provocation", *folders, "--out", str(tmp_path / "out")]) == 0
     out, err = capsys.readouterr()
     plain, primed, place = out.splitlines()
     said = "scenarios provoked in at least half of their episodes: 11 of 11 (no aim was set for this table)"

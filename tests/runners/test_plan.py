@@ -16,7 +16,7 @@ from guards.errors import UserError
 from guards.stack import default_stack
 from runners.arms import SAMPLER_ARMS
 from runners.gateway.sampler import Sampler
-from runners.plan import Matrix, Mode, Player, pair_of, parse_actor, parse_scenarios, plan
+from runners.plan import Matrix, Mode, Player, greedy, pair_of, parse_actor, parse_scenarios, plan
 from runners.spec import EpisodeSpec, Horizon
 from scenarios.registry import names, scenario
 
@@ -94,6 +94,7 @@ def test_modes_that_come_to_the_same_are_one() -> None:
         (Mode(), "lazy-card"),
         (Mode(settings={}), "lazy-card"),
         (Mode("forced", {"temperature": 0.0}), "forced-t0"),
+        (Mode("forced", greedy()), "forced-greedy"),
         (Mode("free", {"temperature": 0.5}), "free-temperature0.5"),
         (Mode(settings={"top_k": 5, "temperature": 0.0}), "lazy-temperature0.0-top_k5"),
         (Mode(settings={"dry_breakers": ("\n", "a b")}), "lazy-dry_breakers-n-a-b-"),

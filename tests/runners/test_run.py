@@ -345,6 +345,36 @@ def test_a_guard_that_can_not_be_proven_stops_the_run(tmp_path: Path, capsys: py
 # -- a model ---------------------------------------------------------------------------------------------------------
 
 
+def test_episodes_side_by_side_are_decoded_in_one_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Greedy, whatever the card says; the tape gives the same again, however many are played at once."""
+    model = write(tmp_path / "noise.gguf", "llama", context_length=8192)
+    out = tmp_path / "run"
+    arguments = ["run", "--scenario", "search-mirage:small", "--model", str(model), "--arms", "off", "--horizon", "2"]
+    arguments += [
+        "--seeds",
+        "2",
+        "--sampler",
+        "greedy",
+        "--cache",
+        str(tmp_path / "cache"),
+        "--out",
+        str(out),
+        "--json",
+    ]
+    assert run([*arguments, "--jobs", "2"]) == 0
+    (booked,) = json.loads((out / "manifest.json").read_text())["models"]
+    assert booked["deterministic"] is False
+    first = traces(out)
+    assert {name.split(".")[3] for name in first} == {"lazy-greedy"}
+    assert all(header.meta["sampler"]["repeat_penalty"] == 1.0 for header, _ in first.values())
+    capsys.readouterr()
+    assert run([*arguments, "--resume"]) == 2
+    assert "the run there has batched true, not false; resume with the same command" in capsys.readouterr().err
+    model.unlink()
+    assert run([*arguments, "--tape-only"]) == 0
+    assert traces(out) == first
+
+
 def test_a_taped_run_is_played_again_without_its_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = write(tmp_path / "noise.gguf", "llama", context_length=8192)
     out = tmp_path / "run"

@@ -13,7 +13,7 @@ from guards.errors import UserError
 from guards.stack import default_stack
 from runners.arms import parse_arms
 from runners.gateway.sampler import Sampler
-from runners.plan import Matrix, Mode
+from runners.plan import Matrix, Mode, greedy
 from runners.suite_file import load_suite, parse_seeds, parse_settings, seed_list
 
 BASE = 'name = "mine"\nscenarios = ["search-mirage"]\narms = ["off"]\n'
@@ -40,6 +40,8 @@ def test_everything_that_a_suite_can_say(tmp_path: Path) -> None:
         seeds = 1
         [[mode]]
         sampler = "card"
+        [[mode]]
+        sampler = "greedy"
     """
     assert load(tmp_path, text) == (
         "mine",
@@ -47,7 +49,11 @@ def test_everything_that_a_suite_can_say(tmp_path: Path) -> None:
             scenarios=(("search-mirage", "default"), ("poll-queued", "large")),
             arms=("off", "only:loop-guard@agent"),
             seeds=(3, 0),
-            modes=(Mode("forced", {"temperature": 0.0, "top_k": 5}, 1), Mode("lazy", None, None)),
+            modes=(
+                Mode("forced", {"temperature": 0.0, "top_k": 5}, 1),
+                Mode("lazy", None, None),
+                Mode("lazy", greedy()),
+            ),
             priming=2,
             horizon=12,
         ),
@@ -96,7 +102,7 @@ def test_ours_are_sound(path: Path) -> None:
         (BASE + MODE + 'decode_mode = "wild"', "mode.0.decode_mode = 'wild': Input should be 'free', 'lazy' or"),
         (
             BASE + MODE + 'sampler = "crad"',
-            "mode.0.sampler = 'crad': Input should be 'card'; give \"card\" or settings",
+            "mode.0.sampler = 'crad': Input should be 'card' or 'greedy'; give \"card\", \"greedy\", or settings",
         ),
         (BASE + MODE + "sampler = { warmth = 1 }", "sampler warmth = 1: Extra inputs are not permitted; keys: temp"),
         (BASE + MODE + "sampler = { temperature = -1 }", "sampler temperature = -1: Input should be greater"),
