@@ -12,7 +12,7 @@ from results import tables as written
 from results.estimate import Estimate
 from results.loops import KINDS, Kind
 from results.provocation import TUNING, Row, Table
-from results.report.words import horizon, number, rate, sampler, temperature
+from results.report.words import horizon, number, penalties, rate, sampler, temperature
 from results.run import Run
 
 NAME = "provocation"
@@ -74,7 +74,7 @@ def heading(table: Table) -> str:
     """Who plays what, how: the name of a table."""
     key, setting = table.key, table.key.setting
     who = f"{setting.actor} actor" if setting.actor else setting.model or "unnamed model"
-    decoded = [] if setting.actor else [setting.decode_mode, temperature(setting)]
+    decoded = [] if setting.actor else [setting.decode_mode, temperature(setting), penalties(setting)]
     primed = f"{key.priming} primed repeats" if key.priming else "unprimed"
     size = "" if key.size in ("", "default") else f"size {key.size}"
     runner = f"runner {setting.runner or 'not recorded'}"

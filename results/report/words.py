@@ -116,6 +116,12 @@ def temperature(setting: Setting) -> str:
     return f"temperature {number(sampler['temperature'], 3)}" if "temperature" in sampler else ""
 
 
+def penalties(setting: Setting) -> str:
+    """What the sampler sets against repetition, which decides how often a model loops: "repeat_penalty 1.1"; or ""."""
+    said = (part for part in sampler(setting).split(", ") if "_penalty " in part or part.startswith("dry_multiplier "))
+    return ", ".join(said)
+
+
 _NEUTRAL = {"top_k": 0, "top_p": 1, "min_p": 0, "repeat_penalty": 1, "frequency_penalty": 0, "presence_penalty": 0}
 _NEUTRAL["dry_multiplier"] = 0
 """Sampler values that change nothing, in llama.cpp's terms."""

@@ -137,9 +137,11 @@ def test_the_recorded_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run(["provocation", str(RUN), "--out", str(tmp_path / "out")]) == 0
     out, err = capsys.readouterr()
     small, large, _ = out.splitlines()
-    said = "lazy, temperature 0, unprimed, runner dsh: scenarios provoked in at least half of their episodes"
-    assert small == f"qwen2.5-coder-0.5b, {said}: 1 of 1 (aim, not a result: 7)"
-    assert large == f"qwen2.5-coder-1.5b, {said}: 0 of 1 (aim, not a result: 7)"
+    # The temperature was laid over the cards' samplers: their penalties stay.
+    begins = "{}, lazy, temperature 0, repeat_penalty {}, unprimed, runner dsh: "
+    said = "scenarios provoked in at least half of their episodes"
+    assert small == f"{begins.format('qwen2.5-coder-0.5b', 1.05)}{said}: 1 of 1 (aim, not a result: 7)"
+    assert large == f"{begins.format('qwen2.5-coder-1.5b', 1.1)}{said}: 0 of 1 (aim, not a result: 7)"
     assert err == ""
     first, second = rows(tmp_path / "out")
     wanted = {"n": "1", "unique": "1", "errors": "0", "provoked": "1", "onset_calls": "4", "length_calls": "7"}
