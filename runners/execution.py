@@ -15,7 +15,7 @@ from results.run import console_table, load_run, write_report, write_tables
 from runners.asked import Asked, Request
 from runners.dsh import DshRunner
 from runners.gateway.cast import Cast
-from runners.gateway.engine_options import MAX_SLOTS, EngineOptions, one_by_one
+from runners.gateway.engine_options import MAX_SLOTS, EngineOptions
 from runners.gateway.house import House
 from runners.gateway.opening import calm_threads, open_backend
 from runners.harness.layout import Scratch
@@ -113,7 +113,8 @@ class _Execution:
         if not request.tape_only:
             layers: dict[str, Any] = {} if request.gpu_layers is None else {"gpu_layers": request.gpu_layers}
             jobs = self._jobs(None)
-            options = one_by_one(**layers) if jobs == 1 else EngineOptions(slots=min(jobs, MAX_SLOTS), **layers)
+            # One request at a time and prefixes reused in whole batches, unless episodes are played side by side.
+            options = EngineOptions(deterministic=jobs == 1, slots=min(jobs, MAX_SLOTS), **layers)
         name = model
         if request.tape_only:
             booked = (each for each in directory.manifest.get("models", ()) if each["given"] == model)

@@ -16,7 +16,7 @@ from runners.asked import at_least, sampler_settings
 from runners.dsh import DshRunner
 from runners.gateway.asking import DecodeMode
 from runners.gateway.cast import Cast
-from runners.gateway.engine_options import one_by_one
+from runners.gateway.engine_options import EngineOptions
 from runners.gateway.house import House
 from runners.gateway.opening import calm_threads, open_backend
 from runners.harness.assemble import Inconsistent, assemble
@@ -103,7 +103,7 @@ def _spec(trial: Trial, stack: Stack, player: Player) -> EpisodeSpec:
 
 def _backend(trial: Trial) -> Backend:
     # As `tripbench run` has it: equal prompts get equal completions.
-    return open_backend(trial.model, one_by_one(), cache=trial.cache)
+    return open_backend(trial.model, EngineOptions(deterministic=True), cache=trial.cache)
 
 
 def _player(trial: Trial, actor: str | None, backend: Backend | None) -> Player:

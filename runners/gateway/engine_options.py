@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict, Field
 
 MAX_SLOTS = 32
@@ -32,12 +30,3 @@ class EngineOptions(BaseModel):
     """Requests that may wait for a slot or for cells."""
     snapshot_bytes: int = Field(default=256 * 2**20, ge=0)
     """Memory for snapshots of sequences whose memory can not be cut."""
-
-
-def one_by_one(**more: Any) -> EngineOptions:
-    """One request at a time, so that a completion is a function of its request.
-
-    Batches are small: a prefix is reused in whole batches only, and what is left of it is computed again. On two cores
-    64 took a seventh less time than 256 for prompts that grow by 90 tokens, and 32 more than 64.
-    """
-    return EngineOptions(deterministic=True, batch=64, **more)
