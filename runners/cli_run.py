@@ -61,7 +61,7 @@ def run(
         int | None,
         typer.Option(
             help="Episodes at once. Default: 1, for actors the cores. A model with more than 1 decodes them in one "
-            "batch: about twice as fast, but what it says can differ from run to run by rounding."
+            "batch: often faster, but what it says can differ from run to run by rounding."
         ),
     ] = None,
     gpu_layers: Annotated[int | None, typer.Option(help="Layers on a GPU; -1, the default, is all.")] = None,
