@@ -112,9 +112,9 @@ class _Execution:
         options = None
         if not request.tape_only:
             layers: dict[str, Any] = {} if request.gpu_layers is None else {"gpu_layers": request.gpu_layers}
-            jobs = self._jobs(None)
+            slots = min(self._jobs(None), MAX_SLOTS)
             # One request at a time and prefixes reused in whole batches, unless episodes are played side by side.
-            options = EngineOptions(deterministic=jobs == 1, slots=min(jobs, MAX_SLOTS), **layers)
+            options = EngineOptions(deterministic=not self._asked.batched, slots=slots, **layers)
         name = model
         if request.tape_only:
             booked = (each for each in directory.manifest.get("models", ()) if each["given"] == model)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scenarios.draws import Draws
 from scenarios.mirage import WebSearch
 from scenarios.registry import SCENARIOS
-from scenarios.tools import MOST_CHARACTERS, Args
+from scenarios.tools import MOST_CHARACTERS, Args, names_file
 from scenarios.workspace import HarnessArgs
 
 KINDS = sorted({kind for each in SCENARIOS for kind in (*each.calls, *each.stand_ins)}, key=lambda kind: kind.tool)
@@ -113,3 +113,22 @@ def test_draws_are_what_they_were():
     assert (draws.pick("place", range(100)), draws.number("n", 0, 999), draws.code("code")) == (24, 161, "MTEXSJ")
     assert {Draws("a", seed).pick("x", range(5)) for seed in range(60)} == set(range(5))
     assert Draws("a", 1).rank("b", "c") != Draws("a", 1).rank("b\0", "c") != Draws("a", 11).rank("b", "c")
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("stock/week-3.txt", True),
+        (" ./stock/week-3.txt\n", True),
+        ("/workspace/stock/week-3.txt", True),
+        ("/stock/week-3.txt", True),
+        ("week-3.txt", False),
+        ("/workspace/week-3.txt", False),
+        ("/workspace/livestock/week-3.txt", False),
+        ("../stock/week-3.txt", False),
+        ("old/stock/week-3.txt", False),
+        ("", False),
+    ],
+)
+def test_a_file_is_named_by_its_path_or_an_absolute_one(path: str, named: bool) -> None:
+    assert names_file(path, "stock/week-3.txt") is named
