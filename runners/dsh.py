@@ -174,7 +174,7 @@ class _Play:
             finally:
                 with runner._lock:
                     del runner._live[self._key]
-        if control.stopped_by == "interrupted":
+        if control.interrupted:
             raise Interrupted
         self._failures = [*control.failures, *self._failures]
         return self._finish(control)

@@ -83,7 +83,9 @@ class Control:
         self._denied: set[str] = set()
         self.failures: list[Failure] = []
         self.stopped_by: str | None = None
-        """Why no further step was allowed: `finished`, `horizon`, `error`, `interrupted`; None = it ended by itself."""
+        """Why no further step was allowed: `finished`, `horizon`, `error`; None = it ended by itself."""
+        self.interrupted = False
+        """Whatever is recorded after this is no episode, even if it had been stopped before: its end is not known."""
 
     @property
     def mcp(self) -> ASGIApp:
@@ -94,7 +96,7 @@ class Control:
 
     def interrupt(self) -> None:
         """No further step is allowed; may be called from any thread."""
-        self.stopped_by = self.stopped_by or "interrupted"
+        self.interrupted = True
 
     async def control(self, question: dict[str, Any]) -> dict[str, Any]:
         # One at a time: agents ask side by side, and lines count in their order.
@@ -112,7 +114,8 @@ class Control:
                 self._asked = True
                 self.failures += self._attest(question["live"], self._log.lines)
         self.stopped_by = self.stopped_by or self._why()
-        return {"go": self.stopped_by is None, "why": self.stopped_by}
+        why = "interrupted" if self.interrupted else self.stopped_by
+        return {"go": why is None, "why": why}
 
     def _call(self, question: dict[str, Any]) -> None:
         """Before or after a call of the harness' own tools."""

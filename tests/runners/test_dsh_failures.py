@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from guards.stack import Stack, StackGuard, load_stack
 from results.trace import Guard
 from runners.arms import Arm
 from runners.harness.composition import Addresses, Composer, Composition, compose
-from runners.spec import EpisodeSpec
+from runners.spec import EpisodeSpec, Interrupted
 from scenarios.base import Needs, Outcome, World
 from scenarios.search_mirage import SearchMirage
 from scenarios.tools import Args
-from tests.runners.dsh_stage import cause, of, spec, staged
+from tests.runners.dsh_stage import cause, end, of, spec, staged
+from tests.runners.gateway.serving import wait_for
 
 PLANES = ("host", "agent")
 
@@ -228,3 +230,17 @@ def _edited(rows: Sequence[dict[str, Any]], prefix: str, edit: Any) -> Any:
             row["config"] = list(_edited(config, prefix, edit))
         kept.append(row)
     return tuple(kept)
+
+
+def test_an_interrupt_while_the_runtime_winds_down_is_no_result_at_all() -> None:
+    """Its horizon has stopped the episode already, and the kill comes before the runtime has ended by itself."""
+    with staged() as (runner, _, given), ThreadPoolExecutor(1) as pool:
+        playing = pool.submit(runner.run, spec("search-mirage", "off", "looping", given, horizon=2))
+        wait_for(lambda: any(control.stopped_by for control, _ in [*runner._live.values()]) or playing.done())
+        runner.interrupt()
+        try:
+            trace = playing.result().trace
+        except Interrupted:
+            return
+    # It was over before the interrupt came.
+    assert end(trace).reason == "horizon"

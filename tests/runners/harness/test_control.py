@@ -167,10 +167,19 @@ def test_an_interrupt_ends_it(table: Table) -> None:
 def test_the_first_reason_stays(table: Table) -> None:
     table.happens(steps(5, "a"))
     assert table.ask() == {"go": False, "why": "horizon"}
-    table.control.interrupt()
     table.solve()
     assert table.ask() == {"go": False, "why": "horizon"}
     assert table.control.stopped_by == "horizon"
+    assert not table.control.interrupted
+
+
+def test_an_interrupt_is_heard_after_another_reason_too(table: Table) -> None:
+    """The process is killed with it: nobody knows how that episode would have ended."""
+    table.happens(steps(5, "a"))
+    assert table.ask() == {"go": False, "why": "horizon"}
+    table.control.interrupt()
+    assert table.control.interrupted
+    assert table.ask() == {"go": False, "why": "interrupted"}
 
 
 SCRIPT = st.lists(st.sampled_from(["step", "reply", "compact", "refused"]), max_size=12)
