@@ -26,6 +26,8 @@ class Layout:
     scratch: Path
     log: Path
     patch: Path
+    unpacked: Path
+    """Where the runtime, one executable, unpacks its packages; shared, since that takes longer than a short episode."""
 
     def profile(self, name: str) -> Path:
         """The runtime's folder of a profile."""
@@ -40,6 +42,7 @@ class Layout:
         return {
             "HOME": str(self.home),
             "TMPDIR": str(self.scratch),
+            "PKG_NATIVE_CACHE_PATH": str(self.unpacked),
             "DSH_HOME": str(self.home),
             "DSH_TELEMETRY_MODE": "DISABLED",
             "DSH_PERMISSION_MODE": "danger-full-access",
@@ -80,6 +83,7 @@ class Scratch:
             scratch=root / "tm",
             log=stem / "events.jsonl",
             patch=stem / "patch.yml",
+            unpacked=self.root / "unpacked",
         )
         for folder in (made.workspace, made.home, made.scratch):
             folder.mkdir(parents=True)
