@@ -144,6 +144,8 @@ class ModelBackend:
         stops = (*self._dialect.stops, *ask.stops)
         digest = prompt_digest(prompt)
         card = self.card
+        # At temperature 0 nothing is drawn: whoever asks with this prompt, and however often, is answered alike.
+        drawn = ask.sampler.temperature > 0
         key = TapeKey(
             model=card.sha256,
             engine=card.engine,
@@ -159,9 +161,9 @@ class ModelBackend:
             max_tokens=ask.max_tokens,
             stops=stops,
             prompt=digest,
-            seed=ask.seed,
-            agent=ask.agent,
-            occurrence=ask.occurrences.of(ask.agent, digest),
+            seed=ask.seed if drawn else 0,
+            agent=ask.agent if drawn else 0,
+            occurrence=ask.occurrences.of(ask.agent, digest) if drawn else 0,
         )
         return _Job(ask, prompt, key, grammar, () if ask.compaction else tools, stops)
 

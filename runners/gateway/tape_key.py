@@ -46,7 +46,8 @@ class TapeKey:
     request asks after clamping. stops: stop strings in the order asked.
 
     seed: index of the seed, from 0. agent: ordinal of the agent in its episode, 0 for the root, in spawn order.
-    occurrence: how many times this very prompt came before in that agent's episode, from 0.
+    occurrence: how many times this very prompt came before in that agent's episode, from 0. These three number the
+    draws; where the temperature is 0 nothing is drawn, and all three are 0.
 
     Raises TypeError for a value of another type, ValueError for one that is out of range: a negative or too small
     number, -0.0, NaN, an infinity, text with a lone surrogate, an empty stop string.

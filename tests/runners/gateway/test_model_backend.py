@@ -76,9 +76,18 @@ def test_a_prompt_that_comes_again_is_another_key_and_another_draw(recorder):
     bodies, _ = course(recorder, "e", [ASK] * 4, **HOT)
     texts = [json.loads(body)["content"][0]["text"] for body in bodies]
     assert len(set(texts)) == 4
-    greedy, decoded = course(recorder, "g", [ASK] * 2)
-    assert decoded == [True, True]
-    assert json.loads(greedy[0])["content"] == json.loads(greedy[1])["content"]
+
+
+def test_where_nothing_is_drawn_a_prompt_that_comes_again_is_decoded_once(recorder, tape):
+    """Not with another seed either, nor by another agent; another sampler is another key."""
+    bodies, decoded = course(recorder, "g", [ASK] * 2)
+    assert decoded == [True, False]
+    others, decoded = course(recorder, "h", [ASK] * 2, seed=3)
+    assert decoded == [False, False]
+    assert bodies == others
+    assert course(recorder, "i", [ASK] * 2, sampler={"repeat_penalty": 1.5})[1] == [True, False]
+    with Tape.open(tape, read_only=True) as stored:
+        assert {(key.seed, key.agent, key.occurrence) for key in stored.keys()} == {(0, 0, 0)}  # noqa: SIM118
 
 
 def test_the_seed_decides(recorder):
