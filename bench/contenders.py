@@ -55,7 +55,7 @@ def engine(job: Job) -> Outcome:
     def run(prompts: list[list[int]], tokens: int, sampler: SamplerName) -> list[Answer]:
         return in_flight(prompts, lambda at, prompt: ask(tokens, sampler, at, prompt))
 
-    settings = f"batch {options.batch}, one cache for all sequences, {_spin()}"
+    settings = f"batch {options.batch_tokens}, one cache for all sequences, {_spin()}"
     try:
         return measure(job, run, f"{build()} ({_features(system_info())})", settings)
     finally:

@@ -55,7 +55,7 @@ def _speed(engine: Engine) -> Finding:
 
 def _reuse(engine: Engine) -> Finding:
     worst, reused, agree = 0.0, 0, True
-    shared = _BATCHES * engine.options.batch
+    shared = _BATCHES * engine.options.batch_tokens
     words = engine.model.tokenize(_PREFIX)
     prefix = (words * (shared // len(words) + 1))[:shared]
     for suffix in _SUFFIXES:

@@ -72,7 +72,7 @@ class Engine:
                 self.model,
                 cells=cells,
                 sequences=sequences,
-                batch=options.batch,
+                batch=options.batch_tokens,
                 threads=self.threads,
                 kv_type=options.kv_type,
             )
@@ -84,7 +84,7 @@ class Engine:
             self._context,
             self._book,
             cuttable=self.model.cuttable,
-            aligned=options.batch if options.deterministic else None,
+            aligned=options.batch_tokens if options.deterministic else None,
             snapshot_bytes=options.snapshot_bytes,
         )
         self._slots = slots

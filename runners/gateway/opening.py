@@ -108,7 +108,7 @@ def _card_from(
         window=engine.options.n_ctx,
         engine=build(),
         # The batch size is in it since the shape of batches moves logits.
-        backend=f"{engine.model.backend} batch {engine.options.batch}",
+        backend=f"{engine.model.backend} batch {engine.options.batch_tokens}",
         kv_type=engine.options.kv_type,
         deterministic=engine.options.deterministic,
         sampler=Sampler.model_validate(sampler or {}),
