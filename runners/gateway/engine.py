@@ -237,7 +237,7 @@ class Engine:
                 grammar=request.grammar,
             )
         except Exception as error:
-            self._placement.release(seq)
+            self._placement.release(seq, reused)
             ticket.listener.failed(error)
             return True
         self._running.append(Running(ticket, seq, reused, limit, sampler))
@@ -246,7 +246,7 @@ class Engine:
     def _leave(self, running: Running) -> None:
         running.sampler.close()
         self._running.remove(running)
-        self._placement.release(running.seq)
+        self._placement.release(running.seq, running.filled)
 
     def _step(self) -> None:
         self._fill()

@@ -57,8 +57,11 @@ class Placement:
             return self._continue_one(prompt)
         return self._share(prompt, limit, active, reserved) if self._cuttable else self._resume(prompt, limit, reserved)
 
-    def release(self, seq: int) -> None:
-        """The sequence's request ended; what it holds stays as a prefix until it is evicted."""
+    def release(self, seq: int, prompt: int) -> None:
+        """The sequence's request ended; what it holds stays as a prefix until it is evicted. In deterministic mode only
+        the whole batches of its `prompt` tokens stay: what it generated was computed in batches of other shapes."""
+        if self._aligned is not None:
+            self._cut(seq, prompt - prompt % self._aligned if self._cuttable else 0)
         if self._book.length(seq):
             self._idle[seq] = None
         else:

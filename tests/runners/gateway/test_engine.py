@@ -174,6 +174,20 @@ def test_deterministic_completions_do_not_depend_on_what_ran_before(engines, arc
         assert sum(a.reused_tokens for a in forward) > 0
 
 
+def test_what_was_generated_is_computed_anew_where_it_comes_back_in_a_prompt(engines) -> None:
+    """Token by token and in whole batches are two roundings: a prompt that goes on from a completion is not helped by
+    the cells of its generation, whatever ran before it."""
+    engine, fresh = engines(deterministic=True, n_ctx=1024), engines(deterministic=True, n_ctx=1024)
+    said = engine.complete(Request(prompt(1, 100), 150, Sampler(temperature=1.0), seed=1))
+    assert len(said.tokens) > 40
+    after = [*prompt(1, 100), *said.tokens, *prompt(2, 20)]
+    went_on = engine.complete(ask(after, 20))
+    assert went_on.reused_tokens == 64
+    alone = fresh.complete(ask(after, 20))
+    assert went_on.tokens == alone.tokens
+    assert np.array_equal(went_on.first_logits, alone.first_logits)
+
+
 def test_seed_decides_the_draw(engines) -> None:
     engine = engines(deterministic=True)
     hot = Sampler(temperature=2.0)
