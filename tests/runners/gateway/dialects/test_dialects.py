@@ -79,8 +79,19 @@ TALK = Conversation(
 )
 
 
-@pytest.mark.parametrize("name", ["qwen-coder", "hermes"])
-def test_tools_go_through_the_template(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("hermes", 'Yes.read_file={"path": "a é"};read_file={"path": "b"};'),
+        # As these models write them.
+        (
+            "qwen-coder",
+            'Yes.\n{"name": "read_file", "arguments": {"path": "a é"}}\n'
+            '{"name": "read_file", "arguments": {"path": "b"}}',
+        ),
+    ],
+)
+def test_tools_go_through_the_template(name: str, calls: str) -> None:
     prompt = dialect(name).render(ChatTemplate(HERMES), TALK)
     assert prompt == (
         "<|im_start|>system\nBe brief.|"
@@ -89,7 +100,7 @@ def test_tools_go_through_the_template(name: str) -> None:
         ' 500}}, "required": ["path"]}}}\n'
         "Answer with <tool_call><|im_end|>\n"
         "<user>|Read a and b.\nPlease.\n"
-        '<assistant>two reads|Yes.read_file={"path": "a é"};read_file={"path": "b"};\n'
+        f"<assistant>two reads|{calls}\n"
         "[read_file:AAA]\n"
         "[read_file:error]\n"
         "<user>|And?\n"
@@ -251,11 +262,23 @@ def test_the_lazy_grammar_leaves_other_text_alone(name: str, text: str) -> None:
     assert not any(re.search(trigger, text) for trigger in grammar(name, "lazy")[1])
 
 
+def test_calls_in_the_history_are_read_as_what_they_were() -> None:
+    """What `qwen-coder` shows of earlier calls is what its own parser takes for these calls."""
+    prompt = dialect("qwen-coder").render(ChatTemplate(HERMES), TALK)
+    shown = prompt.partition("<assistant>two reads|")[2].partition("\n[read_file:AAA]")[0]
+    parsed = dialect("qwen-coder").parse(shown, TALK.tools, complete=True)
+    assert parsed.text.strip() == "Yes."
+    assert [(call.name, call.arguments) for call in parsed.calls] == [
+        ("read_file", {"path": "a é"}),
+        ("read_file", {"path": "b"}),
+    ]
+
+
 @pytest.mark.parametrize("mode", ["lazy", "forced"])
 @pytest.mark.parametrize("name", NAMES)
 def test_no_more_calls_than_allowed(vocabulary: ByteVocabulary, name: str, mode: Mode) -> None:
     gbnf = grammar(name, mode)[0]
-    tagged = name != "generic"
+    tagged = name == "hermes" or (name == "qwen-coder" and mode == "lazy")
     block = f"<tool_call>\n{WHOLE}\n</tool_call>" if tagged else WHOLE
     assert vocabulary.verdict(gbnf, "\n".join([block] * MAX_CALLS)) == "complete"
     assert vocabulary.verdict(gbnf, block + "\n") == "complete"
