@@ -160,29 +160,34 @@ class _Execution:
         )
 
     def _book(self, directory: RunDirectory, given: str, backend: Backend) -> None:
-        """Writes the model into the manifest, once. Raises UserError where another file stood under that name."""
+        """Writes the model into the manifest, once. Raises UserError where it was another one, or served otherwise: the
+        episodes of two could not be told apart any more."""
+        from runners.gateway.dialects.registry import dialect
+
         card = _card(backend)
         entry = {
             "given": given,
             "name": card.name,
             "sha256": card.sha256,
             "window": card.window,
-            "dialect": card.dialect,
+            "dialect": f"{card.dialect}/{dialect(card.dialect).version}",
             "engine": card.engine,
             "backend": card.backend,
             "deterministic": card.deterministic,
             "sampler": card.sampler.model_dump(mode="json"),
         }
         models = directory.manifest.setdefault("models", [])
-        for known in models:
-            if known["given"] == given and known["sha256"] != card.sha256:
-                raise UserError(
-                    f"--model {given}: the run in {directory.path} was begun with another file of that name: sha256 "
-                    f"{known['sha256']} there, {card.sha256} now; take the file back, or another --out"
-                )
-        if entry not in models:
+        known = next((each for each in models if each["given"] == given), None)
+        if known is None:
             models.append(entry)
             directory.write_manifest()
+        elif changed := [name for name, value in entry.items() if known.get(name) != value]:
+            name = changed[0] if "sha256" not in changed else "sha256"
+            raise UserError(
+                f"--model {given}: the run in {directory.path} was begun with another one: {name} "
+                f"{json.dumps(known.get(name))} there, {json.dumps(entry[name])} now; go on as it was begun, or take "
+                "another --out"
+            )
 
     def _report(self, directory: RunDirectory, finished: Sequence[Finished], say: _Say, *, anything: bool) -> None:
         if anything:

@@ -394,10 +394,16 @@ def test_a_taped_run_is_played_again_without_its_model(tmp_path: Path, capsys: p
     other.replace(model)
     assert run([*arguments, "--resume"]) == 2
     said = capsys.readouterr().err
-    assert f"--model {model}: the run in {out} was begun with another file of that name" in said
+    assert f"--model {model}: the run in {out} was begun with another one: sha256 " in said
 
     model.unlink()
     stamp = stamps(out)
+    manifest = json.loads((out / "manifest.json").read_text())
+    with_tags = manifest | {"models": [booked | {"dialect": "generic/0"}]}
+    (out / "manifest.json").write_text(json.dumps(with_tags))
+    assert run([*arguments, "--tape-only"]) == 2
+    assert f'begun with another one: dialect "generic/0" there, "{booked["dialect"]}" now; ' in capsys.readouterr().err
+    (out / "manifest.json").write_text(json.dumps(manifest))
     assert run([*arguments, "--tape-only"]) == 0
     assert json.loads(capsys.readouterr().out)["episodes"] == [row]
     assert traces(out) == first
