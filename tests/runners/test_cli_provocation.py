@@ -133,7 +133,7 @@ def test_a_run_of_the_real_harness(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_the_recorded_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The 0.5B loops from its fourth call on and stops after seven sterile ones; the 1.5B stops after two."""
+    """The 0.5B loops from its third call on, the 1.5B from its second, and both to the horizon."""
     assert run(["provocation", str(RUN), "--out", str(tmp_path / "out")]) == 0
     out, err = capsys.readouterr()
     small, large, _ = out.splitlines()
@@ -141,13 +141,13 @@ def test_the_recorded_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     begins = "{}, lazy, temperature 0, repeat_penalty {}, unprimed, runner dsh: "
     said = "scenarios provoked in at least half of their episodes"
     assert small == f"{begins.format('qwen2.5-coder-0.5b', 1.05)}{said}: 1 of 1 (aim, not a result: 7)"
-    assert large == f"{begins.format('qwen2.5-coder-1.5b', 1.1)}{said}: 0 of 1 (aim, not a result: 7)"
+    assert large == f"{begins.format('qwen2.5-coder-1.5b', 1.1)}{said}: 1 of 1 (aim, not a result: 7)"
     assert err == ""
     first, second = rows(tmp_path / "out")
-    wanted = {"n": "1", "unique": "1", "errors": "0", "provoked": "1", "onset_calls": "4", "length_calls": "7"}
+    wanted = {"n": "1", "unique": "1", "errors": "0", "provoked": "1", "onset_calls": "3", "length_calls": "10"}
     wanted |= {"recovered": "0", "ends": "completed:1", "solved": "0", "horizon": "12", "oracle": "1"}
     assert {key: first[key] for key in wanted} == wanted
-    assert (second["provoked"], second["onset_calls"], second["length_calls"]) == ("0", "", "")
+    assert (second["provoked"], second["onset_calls"], second["length_calls"]) == ("1", "2", "11")
     text = (tmp_path / "out" / "provocation.md").read_text(encoding="utf-8")
     manifest = json.loads((RUN / "manifest.json").read_bytes())
     assert all(f"sha256 `{model['sha256']}`" in text for model in manifest["models"])
