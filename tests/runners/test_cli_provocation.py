@@ -145,7 +145,7 @@ def test_the_recorded_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert err == ""
     first, second = rows(tmp_path / "out")
     wanted = {"n": "1", "unique": "1", "errors": "0", "provoked": "1", "onset_calls": "3", "length_calls": "10"}
-    wanted |= {"recovered": "0", "ends": "completed:1", "solved": "0", "horizon": "12", "oracle": "1"}
+    wanted |= {"recovered": "0", "ends": "horizon:1", "solved": "0", "horizon": "12", "oracle": "1"}
     assert {key: first[key] for key in wanted} == wanted
     assert (second["provoked"], second["onset_calls"], second["length_calls"]) == ("1", "2", "11")
     text = (tmp_path / "out" / "provocation.md").read_text(encoding="utf-8")
