@@ -167,8 +167,9 @@ class _Execution:
         card = _card(backend)
         entry = {
             "given": given,
-            "name": card.name,
+            # Before the name, which comes of the file: another file is spoken of by its digest.
             "sha256": card.sha256,
+            "name": card.name,
             "window": card.window,
             "dialect": f"{card.dialect}/{dialect(card.dialect).version}",
             "engine": card.engine,
@@ -182,10 +183,10 @@ class _Execution:
             models.append(entry)
             directory.write_manifest()
         elif changed := [name for name, value in entry.items() if known.get(name) != value]:
-            name = changed[0] if "sha256" not in changed else "sha256"
+            first = changed[0]
             raise UserError(
-                f"--model {given}: the run in {directory.path} was begun with another one: {name} "
-                f"{json.dumps(known.get(name))} there, {json.dumps(entry[name])} now; go on as it was begun, or take "
+                f"--model {given}: the run in {directory.path} was begun with another one: {first} "
+                f"{json.dumps(known.get(first))} there, {json.dumps(entry[first])} now; go on as it was begun, or take "
                 "another --out"
             )
 

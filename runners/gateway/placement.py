@@ -120,8 +120,6 @@ class Placement:
         del self._idle[seq]
         shared = min(common_prefix(self._book.tokens(seq), prompt), len(prompt) - 1)
         shared -= shared % self._aligned
-        if not self._cuttable:
-            shared = 0
         self._cut(seq, shared)
         return seq, shared
 

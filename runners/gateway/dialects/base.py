@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -103,6 +104,11 @@ def _assistant(parts: Sequence[Part]) -> dict[str, Any]:
 
 def _joined(kind: type[Text] | type[Thinking], parts: Sequence[Part]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, kind))
+
+
+def call_text(name: str, arguments: Any) -> str:
+    """A call as one line of bare JSON; `arguments` is any JSON value."""
+    return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
 
 
 def openai_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from runners.gateway.conversation import Conversation, Text, Tool, ToolCall, ToolResult
-from runners.gateway.dialects.base import Dialect, Mode, result_text
+from runners.gateway.dialects.base import Dialect, Mode, call_text, result_text
 from runners.gateway.dialects.call_rules import forced_grammar, lazy_grammar
 from runners.gateway.grammar import Grammar
 from runners.gateway.template import ChatTemplate, TemplateRefusal
@@ -63,7 +63,7 @@ def _plain(conversation: Conversation) -> list[dict[str, Any]]:
                 lines.append(part.text)
             elif isinstance(part, ToolCall):
                 names[part.id] = part.name
-                lines.append(json.dumps({"name": part.name, "arguments": part.arguments}, ensure_ascii=False))
+                lines.append(call_text(part.name, part.arguments))
             elif isinstance(part, ToolResult):
                 name = names.get(part.call_id, "the tool")
                 lines.append(f"{'Error' if part.error else 'Result'} of {name}:\n{result_text(part)}")

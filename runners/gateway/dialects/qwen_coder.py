@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import ClassVar
 
 from runners.gateway.conversation import Conversation, Tool
-from runners.gateway.dialects.base import Dialect, Mode, chat_messages, openai_tools
+from runners.gateway.dialects.base import Dialect, Mode, call_text, chat_messages, openai_tools
 from runners.gateway.dialects.call_rules import forced_grammar, lazy_grammar
 from runners.gateway.grammar import Grammar
 from runners.gateway.template import ChatTemplate
@@ -44,7 +43,7 @@ class QwenCoder(Hermes):
     def render(self, template: ChatTemplate, conversation: Conversation) -> str:
         messages = chat_messages(conversation)
         for message in messages:
-            calls = [json.dumps(call["function"], ensure_ascii=False) for call in message.pop("tool_calls", ())]
+            calls = [call_text(**call["function"]) for call in message.pop("tool_calls", ())]
             if calls:
                 message["content"] = "\n".join(filter(None, (message["content"], *calls)))
         return template.render(messages, openai_tools(conversation.tools))
