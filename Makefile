@@ -7,7 +7,7 @@ SUITE ?= quick
 SEEDS ?=
 HARNESS ?=
 OUT ?=
-JOBS ?=
+JOBS ?= 6
 EXAMPLES ?=
 SEED ?=
 RUN ?=
@@ -26,7 +26,7 @@ setup: python-check ## Make .venv with everything in it (PYTHON=... chooses the 
 
 eval: setup ## Run the quick suite with the default model (MODEL=, SUITE=, SEEDS=, HARNESS=, OUT=, JOBS=) and write a report
 	@$(BIN)/tripbench models pull $(if $(findstring /,$(MODEL)),,$(MODEL))
-	@$(BIN)/tripbench run --suite $(SUITE) $(if $(MODEL),--model $(MODEL)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HARNESS),--harness $(HARNESS)) $(if $(OUT),--out $(OUT)) $(if $(JOBS),--jobs $(JOBS))
+	@$(BIN)/tripbench run --suite $(SUITE) $(if $(MODEL),--model $(MODEL)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HARNESS),--harness $(HARNESS)) $(if $(OUT),--out $(OUT)) --jobs $(JOBS)
 
 smoke: setup ## Run every scenario with scripted actors in the real harness, in some minutes, without a model
 	@$(BIN)/tripbench run --suite smoke --model actor:honest --model actor:looping $(if $(OUT),--out $(OUT))
@@ -47,7 +47,7 @@ ask-greedy-refill = --suite provocation-refill $(players)
 ask-forced-greedy = --suite provocation --decode-mode forced --model smollm2-135m $(if $(SEEDS),--seeds $(SEEDS))
 ask-card = --suite provocation-card $(players)
 ask-card-k4 = --suite provocation-card --priming 4 --horizon 13 $(players)
-play = { $(BIN)/tripbench run $(ask-$(1)) --jobs $(or $(JOBS),6) --out $(WHERE)/$(1) \
+play = { $(BIN)/tripbench run $(ask-$(1)) --jobs $(JOBS) --out $(WHERE)/$(1) \
 	  $$(test ! -e $(WHERE)/$(1)/manifest.json || echo --resume) || test $$? -eq 1; }
 
 provocation: setup ## Measure how often models loop without guards, for hours; again goes on (MODEL=, SEEDS=, OUT=, JOBS=)
