@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from guards.stack import Stack
-from results.trace import End, Event, Guard, Header, Result, Step, Trace
+from results.trace import End, Event, Header, Trace
 from runners.arms import REMINDER
 from runners.gateway.aliases import SPAWN_TOOLS, AliasMap
 from runners.gateway.cast import Role
@@ -26,14 +26,14 @@ from runners.gateway.conversation import Conversation, Reply
 from runners.gateway.episode import Episode, EpisodeSettings
 from runners.gateway.house import House, HouseGone
 from runners.harness.assemble import Inconsistent, assemble
-from runners.harness.attest import INSTRUMENTED, SCAFFOLD, Failure, check, joined, reason
+from runners.harness.attest import SCAFFOLD, Failure, check, joined
 from runners.harness.composition import PROFILE, Addresses, Composer, Composition, compose
 from runners.harness.control import Control, RecordedWorld
 from runners.harness.eventlog import EventLog, EventLogBroken, Line
-from runners.harness.guard_check_log import denial_pattern
 from runners.harness.guard_check_survey import Outside, grant, outside
 from runners.harness.layout import Layout, Scratch
-from runners.harness.plugins import BREAKER, install, log_name
+from runners.harness.mounted import Mounted, blame, lost
+from runners.harness.plugins import BREAKER, install
 from runners.harness.preflight import preflight
 from runners.harness.runtime import Runtime, RuntimeFailed, runtime_command
 from runners.harness.telling import told
@@ -125,6 +125,7 @@ class _Play:
         self._opening: Conversation | None = None
         self._watch: WorkspaceWatch | None = None
         self._aliases: AliasMap | None = None
+        self._mounted = Mounted(spec.arm, runner._stack)
         mounted = {mount.guard for mount in spec.arm.mounts}
         paths = {guard.path for guard in runner._stack.guards if guard.name in mounted}
         self._outside = [each for each in runner.outside() if each.folder in paths]
@@ -203,7 +204,8 @@ class _Play:
             runtime.boot()
             runtime.prompt(self._session, self._spec.scenario.prompt, seconds=self._runner._wall_seconds)
         except RuntimeFailed as failed:
-            self._failures.append(self._blame(failed))
+            self._log.update()
+            self._failures.append(blame(failed, self._composition.expected, self._log.lines))
         except HouseGone as gone:
             self._failures.append(Failure("gateway", None, str(gone)))
         finally:
@@ -276,37 +278,7 @@ class _Play:
     def _attest(self, live: dict[str, Any], lines: list[Line]) -> list[Failure]:
         live_runtime = self._runner._live.get(self._key)
         stderr = live_runtime[1].stderr() if live_runtime is not None else ()
-        return check(self._composition.expected, live, lines, self._own(), stderr)
-
-    def _own(self) -> tuple[str, ...]:
-        """Guards whose plugin writes what it does: ours, and others that say so."""
-        foreign = {entry.name: entry.path for entry in self._runner._stack.guards if entry.path is not None}
-        telling = (name for name, folder in foreign.items() if log_name(folder) == name)
-        return (*(guard for guard in INSTRUMENTED if guard not in foreign), *telling)
-
-    def _blame(self, failed: RuntimeFailed) -> Failure:
-        """The guard that a failure of the runtime speaks of; the scaffold where it names none."""
-        self._log.update()
-        imports = {line["package"]: line["error"] for line in self._log.lines if line["ev"] == "import"}
-        said = f"{failed.cause}\n" + "\n".join(failed.stderr)
-        for row in self._composition.expected:
-            if row.guard is not None and (row.package in said or f"{row.row}" in said):
-                why = imports.get(row.package) or reason(row.row, row.package, failed.stderr)
-                return Failure(row.guard, row.plane, f"{failed.when}: {failed.cause}" + (f" ({why})" if why else ""))
-        last = failed.stderr[-1].strip()[:300] if failed.stderr else "nothing on stderr"
-        return Failure("runtime", None, f"{failed.when}: {failed.cause} ({last})")
-
-    def _unconsulted(self, events: Sequence[Event], lines: Sequence[Line]) -> list[Failure]:
-        """Guards that are mounted and were never asked although something was there to ask about."""
-        ran = any(isinstance(event, Result) and event.denied_by is None for event in events)
-        stepped = any(isinstance(event, Step) for event in events)
-        consulted = {(line["guard"], line["plane"]) for line in lines if line["ev"] == "consulted"}
-        failures = []
-        for mount in self._spec.arm.mounts:
-            due = stepped if mount.guard == BREAKER else ran
-            if due and mount.guard in self._own() and (mount.guard, mount.plane) not in consulted:
-                failures.append(Failure(mount.guard, mount.plane, "it is mounted, and was never consulted"))
-        return failures
+        return check(self._composition.expected, live, lines, self._mounted.own, stderr)
 
     # -- the trace -----------------------------------------------------------------------------------------------
 
@@ -322,21 +294,21 @@ class _Play:
                 engines=self._planes,
                 reminders=reminders,
                 stopped_by=control.stopped_by,
-                foreign=self._foreign(),
+                foreign=self._mounted.patterns(self._log.lines),
             )
             events = with_files(events, self._log.lines)
             if self._aliases is not None:
                 events = told(events, self._aliases.hide_json)
             if not self._failures:
-                self._failures += _lost(self._log.lines)
-                self._failures += self._unconsulted(events, self._log.lines)
+                self._failures += lost(self._log.lines)
+                self._failures += self._mounted.unconsulted(events, self._log.lines)
         except (Inconsistent, EventLogBroken, KeyError) as error:
             self._failures.append(Failure(SCAFFOLD, None, f"{type(error).__name__}: {error}"))
         if not events and not self._failures:
             self._failures.append(Failure(SCAFFOLD, None, "the harness ended without a word"))
         if self._runner._heard is not None:
             self._runner._heard(self._spec.name, self._log.lines)
-        events = [*self._armed(), *self._ended(events)]
+        events = self._ended(events) if self._failures else [*self._mounted.armed(), *events]
         trace = Trace(self._header(), tuple(events))
         if not _failed(trace):
             labels, success = judge(self._spec.scenario, trace)
@@ -349,28 +321,8 @@ class _Play:
             self._keep()
         return Played(trace, self._opening)
 
-    def _foreign(self) -> dict[str, str]:
-        """The patterns of mounted plugins of someone else's, by GUARD@PLANE. One that has none and is the only one that
-        writes no log has denied what nothing else can have."""
-        given = {guard.name: guard.attribution for guard in self._runner._stack.guards if guard.path is not None}
-        mute = [mount for mount in self._spec.arm.mounts if mount.guard in given and mount.guard not in self._own()]
-        patterns = {str(mount): given[mount.guard] or "" for mount in mute if given[mount.guard]}
-        if len(mute) == 1 and not patterns:
-            pattern = denial_pattern(self._log.lines)
-            patterns = {str(mute[0]): pattern} if pattern is not None else {}
-        return patterns
-
-    def _armed(self) -> list[Event]:
-        """An `arm` for each mounted guard that writes no log: its row was found live."""
-        mute = [mount for mount in self._spec.arm.mounts if mount.guard not in self._own()]
-        if self._failures:
-            return []
-        return [Guard(guard=mount.guard, plane=mount.plane, action="arm", extra={"by": "row"}) for mount in mute]
-
     def _ended(self, events: list[Event]) -> list[Event]:
-        """With the first failure as the root agent's end, where there is one."""
-        if not self._failures:
-            return events
+        """With the failures as the root agent's end."""
         cause = "; ".join(dict.fromkeys(str(failure) for failure in self._failures))
         kept = [event for event in events if not _is_root_end(event)]
         return [*kept, End(reason="error", extra={"cause": cause})]
@@ -397,12 +349,6 @@ class _Play:
         stem = self._runner._kept / self._spec.name
         stem.with_name(stem.name + ".events.jsonl").write_bytes(self._layout.log.read_bytes())
         stem.with_name(stem.name + ".stderr.txt").write_text("\n".join(self._stderr) + "\n", encoding="utf-8")
-
-
-def _lost(lines: Sequence[Line]) -> list[Failure]:
-    """The recorder asked, and nobody answered."""
-    lost = [line for line in lines if line["ev"] == "control" and line.get("why") == "control-lost"]
-    return [Failure("gateway", None, f"the runner could not be reached: {lost[0].get('error')}")] if lost else []
 
 
 def _is_root_end(event: Event) -> bool:

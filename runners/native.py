@@ -13,7 +13,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from guards.policy import ToolOutcome
@@ -24,10 +24,10 @@ from runners.gateway.actors import as_text, estimate, scripted
 from runners.gateway.asking import Answer, Ask, Backend, BackendFailure, ContextOverflow, Occurrences
 from runners.gateway.conversation import Conversation, Message, Part, Reply, Text, Tool, ToolCall, ToolResult
 from runners.gateway.sampler import Sampler
+from runners.native_record import Agent, Attempted, NativeRecord
 from runners.player import Player, as_reply
 from runners.spec import EpisodeSpec, Interrupted, Played
 from scenarios.base import Outcome, World
-from scenarios.course import Turn
 from scenarios.delegation import STARTED, Subagent
 from scenarios.judge import judge
 from scenarios.order import Order
@@ -43,7 +43,6 @@ ROOT = "root"
 SUBAGENT = "subagent"
 """Source of the notices that tell a parent that a subagent is done."""
 EndReason = Literal["completed", "horizon", "overflow", "max_tokens"]
-Action = Literal["nudge", "deny", "refuse"]
 
 
 class NativeRunner:
@@ -67,31 +66,6 @@ class NativeRunner:
         self._stop.set()
 
 
-@dataclass
-class _Agent:
-    """An agent: the root has number 0, subagents count from 1. `primed` are the turns that it begins with."""
-
-    name: str
-    number: int
-    prompt: str
-    parent: str | None
-    tools: tuple[Tool, ...]
-    primed: Sequence[Turn]
-    messages: list[Message]
-    steps: int = 0
-
-
-@dataclass
-class _State:
-    """What the loop knows of the episode. `turns` counts tool turns and attempts of all agents, as the horizon does."""
-
-    agents: dict[str, _Agent] = field(default_factory=dict)
-    events: list[records.Event] = field(default_factory=list)
-    turns: int = 0
-    attempts: int = 0
-    opening: Conversation | None = None
-
-
 class _Loop:
     def __init__(
         self,
@@ -103,7 +77,7 @@ class _Loop:
     ) -> None:
         self._backend = backend
         self._stop = stop
-        self._watch = watch
+        self._record = NativeRecord(watch)
         self._digest = stack.digest
         self._spec = spec
         self._world: World = spec.scenario.world()
@@ -115,26 +89,30 @@ class _Loop:
         self._window = needs.window or DEFAULT_WINDOW
         self._actor = Player.of(spec)
         self._primed = spec.scenario.primed(spec.priming) if spec.priming else ()
-        self._state = _State()
+        self._agents: dict[str, Agent] = {}
+        # Tool turns and attempts of all agents, as the horizon counts them.
+        self._turns = 0
+        self._attempts = 0
+        self._opening: Conversation | None = None
         self._order = Order(ROOT)
 
     async def play(self) -> Played:
-        state, spec = self._state, self._spec
+        spec = self._spec
         self._join(ROOT, None, spec.scenario.prompt)
         reason = await self._steps()
         for name in self._order.waiting():
-            self._tell(records.End(agent=name, reason=reason))
-        trace = records.Trace(self._header(), tuple(state.events))
+            self._record.tell(records.End(agent=name, reason=reason))
+        trace = records.Trace(self._header(), tuple(self._record.events))
         labels, success = judge(spec.scenario, trace)
         ended = (
             replace(each, success=success) if isinstance(each, records.End) and each.agent == ROOT else each
             for each in trace.events
         )
-        return Played(records.Trace(trace.header, (*ended, *labels)), state.opening)
+        return Played(records.Trace(trace.header, (*ended, *labels)), self._opening)
 
     def _join(self, name: str, parent: str | None, prompt: str) -> None:
         """An agent is there, and is given its task."""
-        number = len(self._state.agents)
+        number = len(self._agents)
         made = self._spec.scenario.native_tools
         tools = tuple(
             Tool(each.name, each.description, dict(each.parameters))
@@ -144,56 +122,57 @@ class _Loop:
         )
         primed = self._primed[number] if number < len(self._primed) else ()
         messages = [Message("user", (Text(prompt),))]
-        self._state.agents[name] = _Agent(name, number, prompt, parent, tools, primed, messages)
-        self._tell(records.User(agent=name, text=prompt))
+        self._agents[name] = Agent(name, number, prompt, parent, tools, primed, messages)
+        self._record.tell(records.User(agent=name, text=prompt))
         self._guards.user_message(name)
 
     async def _steps(self) -> EndReason:
         """Plays until the horizon or the task's end; gives the end of the agents that are not done by then."""
-        state, horizon = self._state, self._spec.horizon
+        horizon = self._spec.horizon
         while True:
-            counted = state.attempts if horizon.unit == "compaction attempts" else state.turns
+            counted = self._attempts if horizon.unit == "compaction attempts" else self._turns
             if self._stop.is_set():
                 raise Interrupted
-            if counted >= horizon.count or state.turns >= horizon.turns:
+            if counted >= horizon.count or self._turns >= horizon.turns:
                 return "horizon"
             chosen = self._order.next()
             if chosen is None:
                 return "completed"
-            await self._step(state.agents[chosen])
+            await self._step(self._agents[chosen])
             if self._world.finished:
                 return "completed"
 
-    async def _step(self, agent: _Agent) -> None:
+    async def _step(self, agent: Agent) -> None:
         await self._compact(agent)
         try:
             answer = await self._ask(agent, self._conversation(agent), compaction=False)
         except ContextOverflow:
             self._end(agent, "overflow", "")
             return
-        self._book(agent, answer)
+        agent.steps += 1
+        self._record.step(agent, answer)
         if not answer.reply.calls:
             self._end(agent, "max_tokens" if answer.finish == "length" else "completed", answer.reply.text)
             return
-        self._state.turns += 1
+        self._turns += 1
         self._guards.model_response(agent.name, len(answer.reply.calls))
         self._execute(agent, answer.reply)
 
-    def _end(self, agent: _Agent, reason: EndReason, said: str) -> None:
+    def _end(self, agent: Agent, reason: EndReason, said: str) -> None:
         """The agent is done; the one that started it is told."""
         self._order.done(agent.name)
-        self._tell(records.End(agent=agent.name, reason=reason))
+        self._record.tell(records.End(agent=agent.name, reason=reason))
         if agent.parent is not None:
             text = f"{agent.name} has finished ({reason}): {said}"
-            parent = self._state.agents[agent.parent]
+            parent = self._agents[agent.parent]
             last = parent.messages[-1]
             parent.messages[-1] = Message(last.role, (*last.parts, Text(text)))
-            self._tell(records.Notice(agent=parent.name, text=text, source=SUBAGENT))
+            self._record.tell(records.Notice(agent=parent.name, text=text, source=SUBAGENT))
 
     # -- one step ------------------------------------------------------------------------------------------------
 
-    async def _ask(self, agent: _Agent, conversation: Conversation, *, compaction: bool) -> Answer:
-        spec, state = self._spec, self._state
+    async def _ask(self, agent: Agent, conversation: Conversation, *, compaction: bool) -> Answer:
+        spec = self._spec
         sampler = spec.sampler or (self._backend.sampler if self._backend is not None else None)
         needs = spec.scenario.needs
         engine = needs.engine or {}
@@ -211,8 +190,8 @@ class _Loop:
             compaction=compaction,
             occurrences=self._occurrences,
         )
-        if state.opening is None:
-            state.opening = conversation
+        if self._opening is None:
+            self._opening = conversation
         if not compaction and agent.steps < len(agent.primed):
             events = scripted(ask, as_reply(agent.primed[agent.steps], conversation), primed=True)
         elif self._actor is not None:
@@ -226,25 +205,7 @@ class _Loop:
                     return event
         raise BackendFailure("the model ended without an answer")
 
-    def _book(self, agent: _Agent, answer: Answer) -> None:
-        primed = answer.primed
-        agent.steps += 1
-        self._tell(
-            records.Step(
-                agent=agent.name,
-                n=agent.steps,
-                calls=len(answer.reply.calls),
-                input_tokens=None if primed else answer.input_tokens,
-                output_tokens=None if primed else answer.output_tokens,
-                seconds=None if primed else answer.prefill_seconds + answer.decode_seconds,
-                finish=answer.finish,
-                tape_key=answer.tape_key,
-                prompt_digest=answer.prompt_digest,
-                primed=primed,
-            )
-        )
-
-    def _execute(self, agent: _Agent, reply: Reply) -> None:
+    def _execute(self, agent: Agent, reply: Reply) -> None:
         """One call after the other, each asked and settled before the next, as the harness does it."""
         primed = agent.steps <= len(agent.primed)
         mark = "call" if agent.parent is None else f"{agent.name}-call"
@@ -257,7 +218,7 @@ class _Loop:
             event = records.Call(
                 agent=agent.name, id=identifier, step=agent.steps, tool=call.name, args=call.arguments, primed=primed
             )
-            self._tell(event)
+            self._record.tell(event)
             result, told = self._settle(event)
             shown.append(ToolResult(identifier, result.text, result.error))
             notices += [Text(text) for text in told]
@@ -275,7 +236,7 @@ class _Loop:
             shown = ToolOutcome(({"type": "text", "text": text},), outcome.error, outcome.text)
         else:
             shown = denial_outcome(denied.decision)
-            self._act(agent, "deny", denied.guard, call.id, denied.decision, denied.decision.reason)
+            self._record.act(agent, "deny", denied.guard, call.id, denied.decision, denied.decision.reason)
         result = records.Result(
             agent=agent,
             id=call.id,
@@ -283,51 +244,31 @@ class _Loop:
             error=shown.error,
             denied_by=None if denied is None else f"{denied.guard}@native",
         )
-        self._tell(result)
+        self._record.tell(result)
         told = []
         guard = None if denied is None else denied.guard
         for nudge in self._guards.after_call(
             agent, call.tool, call.args, shown, executed=denied is None, denied_by=guard
         ):
-            self._act(agent, "nudge", nudge.guard, call.id, nudge.decision, nudge.decision.text)
-            self._tell(records.Notice(agent=agent, text=nudge.decision.text, source=nudge.guard))
+            self._record.act(agent, "nudge", nudge.guard, call.id, nudge.decision, nudge.decision.text)
+            self._record.tell(records.Notice(agent=agent, text=nudge.decision.text, source=nudge.guard))
             told.append(nudge.decision.text)
         return result, told
 
     def _start(self, parent: str, args: dict[str, Any]) -> Outcome:
         if parent != ROOT:
             return Outcome("A subagent can not start subagents: do the work yourself.", error=True)
-        child = f"agent-{len(self._state.agents)}"
-        self._tell(records.Spawn(agent=parent, child=child, purpose=args["description"]))
+        child = f"agent-{len(self._agents)}"
+        self._record.tell(records.Spawn(agent=parent, child=child, purpose=args["description"]))
         self._order.started(child, parent)
         self._join(child, parent, args["prompt"])
         return Outcome(f"{STARTED} {child}")
 
-    def _tell(self, event: records.Event) -> None:
-        self._state.events.append(event)
-        if self._watch is not None:
-            self._watch(event)
-
-    def _act(self, agent: str, action: Action, guard: str, call: str | None, decision: Any, reason: str) -> None:
-        self._tell(
-            records.Guard(
-                agent=agent,
-                guard=guard,
-                plane="native",
-                action=action,
-                call=call,
-                kind=decision.kind,
-                count=decision.count,
-                limit=decision.limit,
-                reason=reason,
-            )
-        )
-
     # -- compaction ----------------------------------------------------------------------------------------------
 
-    async def _compact(self, agent: _Agent) -> None:
+    async def _compact(self, agent: Agent) -> None:
         """Before a step: one attempt where the prompt is above the threshold and there is something to replace."""
-        state, needs = self._state, self._spec.scenario.needs
+        needs = self._spec.scenario.needs
         if needs.engine is None:
             return
         before = estimate(as_text(self._conversation(agent)))
@@ -335,12 +276,12 @@ class _Loop:
         threshold = min(self._window * float(needs.engine.get("thresholdRatio", 0.8)), most)
         if before < threshold or len(agent.messages) < 4:
             return
-        state.attempts += 1
-        state.turns += 1
+        self._attempts += 1
+        self._turns += 1
         refused = self._guards.before_compaction(agent.name, "pressure")
         if refused is not None:
-            self._act(agent.name, "refuse", refused.guard, None, refused.decision, refused.decision.reason)
-            self._attempt(agent, "refused", before, None, None)
+            self._record.act(agent.name, "refuse", refused.guard, None, refused.decision, refused.decision.reason)
+            self._record.attempt(agent, "refused", before)
             return
         # The last step and its results stay, as the harness never splits them.
         head, tail = agent.messages[:-2], agent.messages[-2:]
@@ -348,7 +289,7 @@ class _Loop:
         try:
             answer = await self._ask(agent, asking, compaction=True)
         except ContextOverflow:
-            self._attempt(agent, "failed", before, None, None)
+            self._attempted(agent, "failed", before)
             return
         summary = Message("user", (Text(agent.prompt), Text(CHECKPOINT + answer.reply.text)))
         shorter = [summary, *tail]
@@ -356,29 +297,17 @@ class _Loop:
         committed = answer.finish != "length" and bool(answer.reply.text.strip()) and after < before
         if committed:
             agent.messages = shorter
-        self._attempt(agent, "committed" if committed else "failed", before, after, answer)
+        self._attempted(agent, "committed" if committed else "failed", before, after, answer)
 
-    def _attempt(self, agent: _Agent, outcome: Any, before: int, after: int | None, answer: Answer | None) -> None:
-        if outcome != "refused":
-            self._guards.after_compaction(agent.name, "pressure", outcome)
-        tokens = {} if answer is None else {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
-        self._tell(
-            records.Compaction(
-                agent=agent.name,
-                trigger="pressure",
-                outcome=outcome,
-                plane="native",
-                summary_calls=int(answer is not None),
-                tokens_before=before,
-                tokens_after=after,
-                seconds=0.0 if answer is None else answer.prefill_seconds + answer.decode_seconds,
-                extra=tokens,
-            )
-        )
+    def _attempted(
+        self, agent: Agent, outcome: Attempted, before: int, after: int | None = None, answer: Answer | None = None
+    ) -> None:
+        self._guards.after_compaction(agent.name, "pressure", outcome)
+        self._record.attempt(agent, outcome, before, after, answer)
 
     # -- what it is called ---------------------------------------------------------------------------------------
 
-    def _conversation(self, agent: _Agent, messages: Sequence[Message] | None = None) -> Conversation:
+    def _conversation(self, agent: Agent, messages: Sequence[Message] | None = None) -> Conversation:
         return Conversation(SYSTEM, tuple(messages or agent.messages), agent.tools)
 
     def _header(self) -> records.Header:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # The same examples in every run, however busy the machine is.
 settings.register_profile("tripbench", deadline=None, derandomize=True)
 settings.load_profile("tripbench")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the harness' runtime, started by tests, unpacks its 2,700 files: once, not once a test."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    os.environ["PKG_NATIVE_CACHE_PATH"] = str(folder)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,8 @@ def staged(
     """A runner behind a gateway of its own; nothing of it is left afterwards. `model` plays where no actor does."""
     stack = stack or default_stack()
     scratch = Scratch()
+    # What the runtime unpacks is shared by all tests (`unpacked` in conftest.py).
+    (scratch.root / "unpacked").symlink_to(os.environ["PKG_NATIVE_CACHE_PATH"])
     try:
         with House(Cast(model)) as house:
             runner = DshRunner(
