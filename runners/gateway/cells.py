@@ -1,4 +1,4 @@
-"""Which sequence holds which KV cells: the bookkeeping of a unified cache in which sequences share prefixes.
+"""Which sequence holds which KV cells, where sequences share prefixes.
 
 llama.cpp does not tell how many cells are in use, and finds out in mid-decode that none is left. This book mirrors
 its rules exactly (`llama_kv_cache`: one cell a token, shared by copies, free when its last sequence lets go), so that
@@ -15,10 +15,14 @@ from runners.gateway.llama import Tokens
 
 
 class CellBook:
-    """`cells` KV cells. A sequence is known by its number and holds the tokens at positions 0, 1, 2 ..."""
+    """`cells` KV cells. A sequence is known by its number and holds the tokens at positions 0, 1, 2 ...
 
-    def __init__(self, cells: int) -> None:
+    `unified` says whether copies share cells; otherwise each sequence has cells of its own, and a copy fills as many.
+    """
+
+    def __init__(self, cells: int, *, unified: bool = True) -> None:
         self.cells = cells
+        self._unified = unified
         self._owners = np.zeros(cells, np.int32)
         self._free: list[int] = list(range(cells - 1, -1, -1))
         self._held: dict[int, Tokens] = {}
@@ -57,10 +61,13 @@ class CellBook:
         self._tokens[seq] = np.concatenate([self.tokens(seq), tokens])
 
     def share(self, source: int, target: int, end: int) -> None:
-        """Gives the empty sequence `target` the cells of `source` at positions below `end`."""
+        """Gives the empty sequence `target` what `source` holds at positions below `end`."""
         if self.length(target):
             raise ValueError(f"sequence {target} is not empty")
         if not end:
+            return
+        if not self._unified:
+            self.append(target, self._tokens[source][:end])
             return
         shared = self._held[source][:end]
         self._owners[shared] += 1

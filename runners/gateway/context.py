@@ -19,9 +19,14 @@ MAX_SEQUENCES: Final = 64
 
 
 class Context:
-    """One llama.cpp context: `cells` KV cells shared by `sequences` sequences, batches of up to `batch` tokens."""
+    """One llama.cpp context of `cells` KV cells and `sequences` sequences, batches of up to `batch` tokens.
 
-    def __init__(self, model: Model, *, cells: int, sequences: int, batch: int, threads: int, kv_type: str) -> None:
+    `unified`: all sequences share the cells; otherwise each has an equal part of its own, and attends to nothing else.
+    """
+
+    def __init__(
+        self, model: Model, *, cells: int, sequences: int, batch: int, threads: int, kv_type: str, unified: bool
+    ) -> None:
         if kv_type not in KV_TYPES:
             raise UserError(f"--kv-type: {kv_type!r} is not one of {', '.join(KV_TYPES)}")
         params = llama_cpp.llama_context_default_params()
@@ -31,7 +36,7 @@ class Context:
         params.n_outputs_max = min(batch, sequences)
         params.n_threads = params.n_threads_batch = threads
         params.type_k = params.type_v = KV_TYPES[kv_type]
-        params.kv_unified = True
+        params.kv_unified = self._unified = unified
         params.swa_full = False
         params.no_perf = True
         LOG.lines.clear()
@@ -125,8 +130,14 @@ class Context:
         llama_cpp.llama_memory_seq_rm(self._memory, seq, -1, -1)
 
     def copy(self, source: int, target: int, end: int) -> None:
-        """Makes `target` share the cells of `source` at positions below `end`; -1 shares all."""
-        llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, end)
+        """Gives the empty `target` what `source` holds at positions below `end`: its cells, or a copy of them."""
+        if self._unified:
+            llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, end)
+            return
+        # Between sequences with cells of their own llama.cpp copies only the whole.
+        llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, -1)
+        if not self.cut(target, end):
+            raise EngineError(f"llama.cpp can not cut sequence {target} at {end}")
 
     def save(self, seq: int) -> bytes:
         """A snapshot of a sequence's whole memory."""

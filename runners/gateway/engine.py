@@ -60,12 +60,13 @@ class Engine:
                 f"give at most that, or a model with a larger one"
             )
         slots = 1 if options.deterministic else options.slots
-        cells = options.cells if options.cells is not None else options.n_ctx * slots
+        unified = options.unified(self.model.backend, cuttable=self.model.cuttable)
+        spare = self.model.cuttable and not options.deterministic
+        sequences = min(MAX_SEQUENCES, 4 * slots + 8 if unified else 2 * slots) if spare else slots
+        cells = options.cells if options.cells is not None else options.n_ctx * (slots if unified else sequences)
         if cells < options.n_ctx:
             self.model.close()
             raise UserError(f"--cells {cells} is less than --n-ctx {options.n_ctx}: one request must fit")
-        spare = self.model.cuttable and not options.deterministic
-        sequences = min(MAX_SEQUENCES, 4 * slots + 8) if spare else slots
         self.threads = options.threads or len(os.sched_getaffinity(0))
         try:
             self._context = Context(
@@ -75,11 +76,12 @@ class Engine:
                 batch=options.batch_tokens,
                 threads=self.threads,
                 kv_type=options.kv_type,
+                unified=unified,
             )
         except BaseException:
             self.model.close()
             raise
-        self._book = CellBook(cells)
+        self._book = CellBook(cells, unified=unified)
         self._placement = Placement(
             self._context,
             self._book,

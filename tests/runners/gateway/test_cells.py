@@ -21,9 +21,9 @@ def tokens(n: int, start: int = 0) -> np.ndarray:
     return np.arange(start, start + n, dtype=np.int32)
 
 
-@given(OPERATIONS)
-def test_book_counts_as_sets_of_cells_do(operations: list[tuple[str, int, int, int]]) -> None:
-    book = CellBook(30)
+@given(OPERATIONS, st.booleans())
+def test_book_counts_as_sets_of_cells_do(operations: list[tuple[str, int, int, int]], unified: bool) -> None:
+    book = CellBook(30, unified=unified)
     held: dict[int, list[int]] = {seq: [] for seq in range(4)}
     fresh = iter(range(10_000))
     for what, seq, other, n in operations:
@@ -37,8 +37,12 @@ def test_book_counts_as_sets_of_cells_do(operations: list[tuple[str, int, int, i
             held[seq] += [next(fresh) for _ in range(n)]
         elif what == "share" and not held[other] and seq != other:
             end = min(n, len(held[seq]))
+            if not unified and used + end > 30:
+                with pytest.raises(ValueError, match="free"):
+                    book.share(seq, other, end)
+                continue
             book.share(seq, other, end)
-            held[other] = held[seq][:end]
+            held[other] = held[seq][:end] if unified else [next(fresh) for _ in range(end)]
         elif what == "cut":
             book.cut(seq, n)
             held[seq] = held[seq][:n]

@@ -94,8 +94,9 @@ def ask(tokens: list[int], n: int = 1, **more: object) -> Request:
     return Request(tokens, n, keep_logits=True, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("cells", [None, 2048])
 @pytest.mark.parametrize("arch", ARCHS)
-def test_logits_after_reuse_are_those_of_a_fresh_prefill(engines, arch: Arch) -> None:
+def test_logits_after_reuse_are_those_of_a_fresh_prefill(engines, arch: Arch, cells: int | None) -> None:
     """Histories that extend, branch early, branch late and repeat, over more than one batch and window."""
     base = prompt(1, 400)
     histories = [
@@ -108,7 +109,7 @@ def test_logits_after_reuse_are_those_of_a_fresh_prefill(engines, arch: Arch) ->
         base[:400],
         base[:299],
     ]
-    warm = engines(arch)
+    warm = engines(arch, cells=cells)
     reused = 0
     for history in histories:
         fresh = engines(arch)
@@ -132,8 +133,10 @@ def test_a_reply_that_is_continued_is_reused(engines, arch: Arch) -> None:
     assert np.abs(again.first_logits - fresh.complete(ask(longer)).first_logits).max() < TOLERANCE
 
 
-def test_a_running_sequence_shares_its_prefix(engines) -> None:
-    engine = engines()
+@pytest.mark.parametrize("cells", [None, 2048])
+def test_a_running_sequence_shares_its_prefix(engines, cells: int | None) -> None:
+    """From shared cells, or from a copy of them: both go on as if the prefix had been computed."""
+    engine = engines(cells=cells)
     history = prompt(8, 300)
     watcher = Watcher()
     ticket = engine.submit(Request(history, 200), watcher)
@@ -145,11 +148,12 @@ def test_a_running_sequence_shares_its_prefix(engines) -> None:
     assert np.abs(branch.first_logits - fresh.first_logits).max() < TOLERANCE
 
 
+@pytest.mark.parametrize("cells", [None, 3072])
 @pytest.mark.parametrize("arch", ARCHS)
-def test_requests_in_one_batch_do_not_touch_each_other(engines, arch: Arch) -> None:
+def test_requests_in_one_batch_do_not_touch_each_other(engines, arch: Arch, cells: int | None) -> None:
     engine = engines(arch, deterministic=True)
     alone = [engine.complete(ask(prompt(20 + i, 30 + 40 * i), 20)) for i in range(6)]
-    together = engines(arch, slots=6)
+    together = engines(arch, slots=6, cells=cells)
     watchers = [Watcher() for _ in alone]
     for i, watcher in enumerate(watchers):
         together.submit(ask(prompt(20 + i, 30 + 40 * i), 20), watcher)
