@@ -211,7 +211,7 @@ class _Execution:
             return 0
         for spec in specs:
             print(spec.name)
-        print(f"{len(specs)} episodes; {estimate(specs)}")
+        print(f"{len(specs)} episodes; {estimate(specs, batched=self._asked.batched)}")
         return 0
 
     def _go_on(self, directory: RunDirectory) -> str:

@@ -14,6 +14,8 @@ _LINE_SECONDS = 15.0
 """Between two plain lines, where there is no terminal."""
 _ACTOR_SECONDS, _TURN_SECONDS = 4.0, 3.0
 """First guesses, before anything was measured: an actor's episode; a model's tool turn on two cores."""
+_BATCHED = 0.5
+"""What a model's episode takes where several are decoded in one batch, as a part of the above (quick suite, measured)."""
 
 
 def guess(spec: EpisodeSpec) -> float:
@@ -24,9 +26,9 @@ def guess(spec: EpisodeSpec) -> float:
     return _ACTOR_SECONDS + per_unit * spec.horizon.count * (0.6 if spec.arm.name != "off" else 1.0)
 
 
-def estimate(specs: Sequence[EpisodeSpec]) -> str:
-    """For a dry run."""
-    seconds = sum(guess(spec) for spec in specs)
+def estimate(specs: Sequence[EpisodeSpec], *, batched: bool = False) -> str:
+    """For a dry run; `batched` is how a model's episodes would be decoded."""
+    seconds = sum(guess(spec) * (_BATCHED if batched and spec.actor is None else 1.0) for spec in specs)
     return f"about {_span(seconds)} by rule of thumb for a 0.5B model on 2 cores (nothing was measured)"
 
 

@@ -111,4 +111,7 @@ def test_the_estimate_of_a_dry_run() -> None:
     assert re.fullmatch(
         r"about \d+ (s|min) by rule of thumb for a 0.5B model on 2 cores \(nothing was measured\)", estimate([turns])
     )
+    alone, together = (int(estimate([attempts], batched=batched).split()[1]) for batched in (False, True))
+    assert alone > together
+    assert estimate([acted], batched=True) == estimate([acted])
     assert estimate([]) == "about 0 s by rule of thumb for a 0.5B model on 2 cores (nothing was measured)"
