@@ -33,7 +33,10 @@ def serve(
     seed: Annotated[int, typer.Option(help="Seed index of requests that name no episode.")] = 0,
     n_ctx: Annotated[int | None, typer.Option(help="Window of one request, in tokens; default 8192.")] = None,
     slots: Annotated[int | None, typer.Option(help="Requests decoded at the same time; default 4.")] = None,
-    cells: Annotated[int | None, typer.Option(help="KV cells shared by all; default: on a CPU n-ctx for each, else n-ctx times slots.")] = None,
+    cells: Annotated[
+        int | None,
+        typer.Option(help="KV cells shared by all; default: on a CPU n-ctx for each, else n-ctx times slots."),
+    ] = None,
     batch: Annotated[int | None, typer.Option(help="Most tokens of one decode; default 256.")] = None,
     threads: Annotated[int | None, typer.Option(help="Default: the cores that this process may use.")] = None,
     kv_type: Annotated[str | None, typer.Option(help="Type of the KV cells: f16, q8_0 ...")] = None,
