@@ -25,8 +25,6 @@ from pathlib import Path
 import numpy as np
 
 from guards.errors import UserError
-from runners.gateway.cells import CellBook
-from runners.gateway.context import MAX_SEQUENCES, Context
 from runners.gateway.engine_options import EngineOptions
 from runners.gateway.generation import (
     Busy,
@@ -39,7 +37,7 @@ from runners.gateway.generation import (
     Request,
 )
 from runners.gateway.llama import Model
-from runners.gateway.placement import Placement
+from runners.gateway.memory import open_memory
 from runners.gateway.running import Running, Ticket, Waiter
 from runners.gateway.sampling import TokenSampler
 
@@ -60,35 +58,13 @@ class Engine:
                 f"give at most that, or a model with a larger one"
             )
         slots = 1 if options.deterministic else options.slots
-        unified = options.unified(self.model.backend, cuttable=self.model.cuttable)
-        spare = self.model.cuttable and not options.deterministic
-        sequences = min(MAX_SEQUENCES, 4 * slots + 8 if unified else 2 * slots) if spare else slots
-        cells = options.cells if options.cells is not None else options.n_ctx * (slots if unified else sequences)
-        if cells < options.n_ctx:
-            self.model.close()
-            raise UserError(f"--cells {cells} is less than --n-ctx {options.n_ctx}: one request must fit")
         self.threads = options.threads or len(os.sched_getaffinity(0))
         try:
-            self._context = Context(
-                self.model,
-                cells=cells,
-                sequences=sequences,
-                batch=options.batch_tokens,
-                threads=self.threads,
-                kv_type=options.kv_type,
-                unified=unified,
-            )
+            memory = open_memory(self.model, options, slots=slots, threads=self.threads)
         except BaseException:
             self.model.close()
             raise
-        self._book = CellBook(cells, unified=unified)
-        self._placement = Placement(
-            self._context,
-            self._book,
-            cuttable=self.model.cuttable,
-            aligned=options.batch_tokens if options.deterministic else None,
-            snapshot_bytes=options.snapshot_bytes,
-        )
+        self._context, self._book, self._placement = memory.context, memory.book, memory.placement
         self._slots = slots
         self._running: list[Running] = []
         self._waiting: deque[Ticket] = deque()

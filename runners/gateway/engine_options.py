@@ -17,7 +17,7 @@ class EngineOptions(BaseModel):
     slots: int = Field(default=4, ge=1, le=MAX_SLOTS)
     """Requests decoded at the same time."""
     cells: int | None = Field(default=None, ge=64)
-    """KV cells shared by all sequences; None gives each `n_ctx` of its own on a CPU (`unified`), and `n_ctx` times
+    """KV cells shared by all sequences; None gives each `n_ctx` of its own on a CPU (`memory`), and `n_ctx` times
     `slots` to all together elsewhere."""
     batch: int | None = Field(default=None, ge=32, le=4096)
     """Tokens of one llama_decode at most; see `batch_tokens` for None."""
@@ -31,12 +31,6 @@ class EngineOptions(BaseModel):
     """Requests that may wait for a slot or for cells."""
     snapshot_bytes: int = Field(default=256 * 2**20, ge=0)
     """Memory for snapshots of sequences whose memory can not be cut."""
-
-    def unified(self, backend: str, *, cuttable: bool) -> bool:
-        """Whether sequences share KV cells. Attention on a CPU walks over all used cells of a unified cache, those of
-        other sequences too: with six conversations of 1,500 tokens prefill runs at 107 tokens/s, and at 150 to 190
-        with cells for each (0.5B, two cores). That costs memory: `n_ctx` cells for each of 2 * `slots` sequences."""
-        return self.cells is not None or self.deterministic or not cuttable or backend != "cpu"
 
     @property
     def batch_tokens(self) -> int:
