@@ -15,7 +15,7 @@ _LINE_SECONDS = 15.0
 _ACTOR_SECONDS, _TURN_SECONDS = 4.0, 3.0
 """First guesses, before anything was measured: an actor's episode; a model's tool turn on two cores."""
 _BATCHED = 0.5
-"""What a model's episode takes where several share batches, as a part of the above (measured, quick suite)."""
+"""What a model's episode takes where several share batches, as a part of the above (0.4 for the quick suite)."""
 
 
 def guess(spec: EpisodeSpec) -> float:

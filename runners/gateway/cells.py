@@ -1,8 +1,8 @@
-"""Which sequence holds which KV cells, where sequences share prefixes.
+"""Which sequence holds which KV cells, whether copies share them or not.
 
 llama.cpp does not tell how many cells are in use, and finds out in mid-decode that none is left. This book mirrors
-its rules exactly (`llama_kv_cache`: one cell a token, shared by copies, free when its last sequence lets go), so that
-the engine admits only what fits.
+its rules exactly (`llama_kv_cache`: one cell a token, in a unified cache shared by copies, free when its last sequence
+lets go), so that the engine admits only what fits.
 """
 
 from __future__ import annotations

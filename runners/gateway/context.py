@@ -131,12 +131,9 @@ class Context:
 
     def copy(self, source: int, target: int, end: int) -> None:
         """Gives the empty `target` what `source` holds at positions below `end`: its cells, or a copy of them."""
-        if self._unified:
-            llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, end)
-            return
         # Between sequences with cells of their own llama.cpp copies only the whole.
-        llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, -1)
-        if not self.cut(target, end):
+        llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, end if self._unified else -1)
+        if not self._unified and not self.cut(target, end):
             raise EngineError(f"llama.cpp can not cut sequence {target} at {end}")
 
     def save(self, seq: int) -> bytes:
